@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from chunkfold.kernels.monoid.monoid import Monoid
     from chunkfold.kernels.program.device_context import DeviceContext
     from chunkfold.kernels.program.options import VARIANTS, Tuning
-    from chunkfold.kernels.tuning.choice import choose
+    from chunkfold.kernels.tuning.tuning_choice import choose
 
 _HOMES = {
     "chunkfold.kernels.monoid.accumulate": ("Accumulate",),
@@ -63,7 +63,7 @@ _HOMES = {
         "is_defined",
     ),
     "chunkfold.kernels.catalogue.catalogue": ("CATALOGUE",),
-    "chunkfold.kernels.tuning.choice": ("choose",),
+    "chunkfold.kernels.tuning.tuning_choice": ("choose",),
     "chunkfold.kernels.fold.combine": ("Combiner",),
     "chunkfold.kernels.device.device": ("Device",),
     "chunkfold.kernels.errors": (

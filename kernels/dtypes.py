@@ -16,7 +16,7 @@ _TABLE = re.compile(r"int64\[([1-9][0-9]{0,5})\]")
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredDtype:
     """How elements of one dtype stand in memory and what `lift` sees of them."""
 
     storage: str
@@ -29,26 +29,26 @@ class Stored:
     """Bytes that change places where the byte order is foreign: of a part of a complex number."""
 
 
-STORED: Mapping[str, Stored] = MappingProxyType(
+STORED: Mapping[str, StoredDtype] = MappingProxyType(
     {
-        "bool": Stored("uchar", "uchar", 1, 1),
-        "int8": Stored("char", "char", 1, 1),
-        "uint8": Stored("uchar", "uchar", 1, 1),
-        "int16": Stored("short", "short", 2, 2),
-        "uint16": Stored("ushort", "ushort", 2, 2),
-        "int32": Stored("int", "int", 4, 4),
-        "uint32": Stored("uint", "uint", 4, 4),
-        "int64": Stored("long", "long", 8, 8),
-        "uint64": Stored("ulong", "ulong", 8, 8),
+        "bool": StoredDtype("uchar", "uchar", 1, 1),
+        "int8": StoredDtype("char", "char", 1, 1),
+        "uint8": StoredDtype("uchar", "uchar", 1, 1),
+        "int16": StoredDtype("short", "short", 2, 2),
+        "uint16": StoredDtype("ushort", "ushort", 2, 2),
+        "int32": StoredDtype("int", "int", 4, 4),
+        "uint32": StoredDtype("uint", "uint", 4, 4),
+        "int64": StoredDtype("long", "long", 8, 8),
+        "uint64": StoredDtype("ulong", "ulong", 8, 8),
         # vload_half is core OpenCL, so float16 needs no cl_khr_fp16.
-        "float16": Stored("half", "float", 2, 2),
-        "bfloat16": Stored("ushort", "float", 2, 2),
-        "float32": Stored("float", "float", 4, 4),
-        "float64": Stored("double", "double", 8, 8),
-        "complex64": Stored("float2", "float2", 8, 4),
-        "complex128": Stored("double2", "double2", 16, 8),
+        "float16": StoredDtype("half", "float", 2, 2),
+        "bfloat16": StoredDtype("ushort", "float", 2, 2),
+        "float32": StoredDtype("float", "float", 4, 4),
+        "float64": StoredDtype("double", "double", 8, 8),
+        "complex64": StoredDtype("float2", "float2", 8, 4),
+        "complex128": StoredDtype("double2", "double2", 16, 8),
         # datetime64 and timedelta64 of any unit: NaT is the least integer.
-        "time": Stored("long", "long", 8, 8),
+        "time": StoredDtype("long", "long", 8, 8),
     }
 )
 """The element dtypes that kernels read."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+Slices = tuple[slice, ...]
+"""A box: of each axis from where to where."""
+
 
 def extents_of(box: Sequence[slice]) -> tuple[int, ...]:
     """Return the elements along each axis of a box of slices with both ends, and no step.

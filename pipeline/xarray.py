@@ -31,7 +31,7 @@ _OF_TIMES: Mapping[str, Collection[str]] = MappingProxyType(
     {"M": (*_OF_ALL, "mean"), "m": (*_OF_ALL, "mean", "sum")}
 )
 """Reductions of dates and of time spans; of a Dataset others leave these out, as xarray does."""
-Dim = Hashable | Sequence[Hashable] | AbstractSet[Hashable] | None
+DimNames = Hashable | Sequence[Hashable] | AbstractSet[Hashable] | None
 """Axes by name; None, or `...`: all of them."""
 
 
@@ -194,7 +194,7 @@ def _left(dataset: xr.Dataset, dims: Sequence[Hashable]) -> xr.Dataset:
 
 
 def _method(op: str) -> Callable[..., Any]:
-    def reduction(self: Reductions, dim: Dim = None, **given: Any) -> Any:
+    def reduction(self: Reductions, dim: DimNames = None, **given: Any) -> Any:
         return self.reduce(op, dim, **given)
 
     reduction.__doc__ = f"""Reduce along some axes by `{op}`; see `reduce`."""
@@ -210,7 +210,7 @@ class Reductions:
     def __init__(self, held: xr.DataArray | xr.Dataset) -> None:
         self._held = held
 
-    def reduce(self, op: Op | Sequence[Op], dim: Dim = None, **given: Any) -> Any:
+    def reduce(self, op: Op | Sequence[Op], dim: DimNames = None, **given: Any) -> Any:
         """Reduce along some axes, by name; None or `...`: all of them.
 
         The other parameters are those of `chunkfold.reduce`, but `axis`; so is what is returned,

@@ -29,7 +29,7 @@ from chunkfold.kernels import Accumulator, Device, DeviceContext, Tuning, all_de
 from chunkfold.kernels.device.host import default_devices, split  # noqa: E402
 from chunkfold.kernels.geometry import FOLDS  # noqa: E402
 from chunkfold.kernels.program.options import VARIANTS  # noqa: E402
-from chunkfold.kernels.tuning.choice import settled  # noqa: E402
+from chunkfold.kernels.tuning.tuning_choice import settled  # noqa: E402
 from chunkfold.kernels.tuning.variant import forced, why_not  # noqa: E402
 from tests.collected import covering, longest_first  # noqa: E402
 from tests.forked import fork_workers, spawned  # noqa: E402

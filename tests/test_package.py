@@ -148,7 +148,7 @@ HOST_SIDE = {
     "distributed.system": "the memory that the host has for a process",
 }
 """What planning/ takes of `distributed`, which reaches no cluster, and what for."""
-DESCRIPTIONS = {"Device", "Levels", "OPS", "Run", "selection_bytes", "split"}
+DESCRIPTIONS = {"Device", "Levels", "OPS", "OutputRun", "selection_bytes", "split"}
 """What planning/ takes of modules that import pyopencl: descriptions and sizes, no buffers."""
 
 
@@ -224,6 +224,37 @@ def test_modules_are_short_enough_to_read():
             if lines > LONGEST:
                 longer[name] = lines
     assert longer.keys() == LONGER.keys(), "what is short enough needs no line here"
+
+
+def types_of(path: Path) -> set[str]:
+    """Return the classes and the names of types that a module defines for others."""
+    named = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ClassDef):
+            named.add(node.name)
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            named.add(node.targets[0].id)
+    return {name for name in named if name[0].isupper() and not name.isupper()}
+
+
+def test_a_type_is_called_what_no_other_is():
+    homes: dict[str, list[str]] = {}
+    for folder in FOLDERS:
+        for path in sources(folder):
+            for name in types_of(path):
+                homes.setdefault(name, []).append(str(path.relative_to(ROOT)))
+    assert not {name: paths for name, paths in homes.items() if len(paths) > 1}
+
+
+COMMANDS = ROOT / "workflows" / "cli"
+"""A command may be called what the module is that it runs."""
+
+
+@pytest.mark.parametrize("layer", FOLDERS)
+def test_a_module_is_called_what_no_other_of_its_layer_is(layer: str):
+    paths = [path for path in sources(layer) if path.stem != "__init__" and path.parent != COMMANDS]
+    names = [path.stem for path in paths if path.parent.name not in (path.stem, "keyed")]
+    assert not {name for name in names if names.count(name) > 1}
 
 
 WRITERS = {

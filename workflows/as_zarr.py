@@ -14,7 +14,7 @@ from zarr.dtype import VariableLengthBytes, VariableLengthUTF8
 from chunkfold.errors import PlanError
 from chunkfold.planning.options import Options
 from chunkfold.results.companions import COORDINATES, Companions
-from chunkfold.results.coordinates import Beside
+from chunkfold.results.coordinates import Auxiliary
 from chunkfold.results.results import Results
 from chunkfold.workflows.groups import write_groups
 from chunkfold.workflows.names import refuse_taken_results
@@ -81,7 +81,7 @@ def _write_companions(group: zarr.Group, along: Companions) -> None:
         group.attrs[COORDINATES] = " ".join(along.declared)
 
 
-def _write_beside(group: zarr.Group, one: Beside) -> None:
+def _write_beside(group: zarr.Group, one: Auxiliary) -> None:
     """Write an array that comes along into a group, by its name."""
     one = one.averaged() if any(one.windows) else one
     values = np.asarray(one.values)

@@ -25,7 +25,7 @@ from chunkfold.kernels.catalogue.differences import (
 from chunkfold.kernels.catalogue.integer_products import distance
 from chunkfold.kernels.errors import RangeError
 from chunkfold.kernels.expressions.library import real, where
-from chunkfold.kernels.monoid.accumulate import Part
+from chunkfold.kernels.monoid.accumulate import SymbolFunction
 from chunkfold.kernels.monoid.context import Context, Fields
 from chunkfold.planning.asking import asked
 from chunkfold.planning.keywords import Keywords
@@ -39,7 +39,7 @@ from chunkfold.sources.source import Source
 _TWO: Any = {"inputs": 2, "casts": False}
 
 
-def _unlike(same: Part, kinds: str, **others: Any) -> Monoid:
+def _unlike(same: SymbolFunction, kinds: str, **others: Any) -> Monoid:
     """Count the pairs that are not the same."""
     return Monoid(
         "different",
@@ -61,12 +61,12 @@ _DIFFERENT = _unlike(
 )
 
 
-def _unless_equal(far: Part) -> Part:
+def _unless_equal(far: SymbolFunction) -> SymbolFunction:
     """Return how far elements are apart: 0 where they are equal, infinities too."""
     return lambda x0, x1: where(equal(x0, x1), 0, far(x0, x1))
 
 
-def _farthest(far: Part, kinds: str, **others: Any) -> Monoid:
+def _farthest(far: SymbolFunction, kinds: str, **others: Any) -> Monoid:
     """Take the largest difference of floats."""
     return Monoid(
         "max_abs_diff",
@@ -110,7 +110,7 @@ _MAX_ABS = _farthest(
 ).skipping()
 
 
-def _mean_square(far: Part, kinds: str, **others: Any) -> Monoid:
+def _mean_square(far: SymbolFunction, kinds: str, **others: Any) -> Monoid:
     """Take the root of the mean of squared differences."""
     return Monoid(
         "rmse",

@@ -11,7 +11,7 @@ from zarr.dtype import VariableLengthUTF8
 
 from chunkfold.errors import PlanError
 from chunkfold.planning.grouping import Grouping
-from chunkfold.sources.any_labels import Label
+from chunkfold.sources.any_labels import GroupsOfLabel
 from chunkfold.workflows.as_json import jsonable
 
 _UNITS = {
@@ -55,7 +55,7 @@ def _unit_of(name: str, dtype: np.dtype) -> str:
     return unit
 
 
-def write_groups(group: zarr.Group, label: Label) -> None:
+def write_groups(group: zarr.Group, label: GroupsOfLabel) -> None:
     """Write the labels of groups beside results: times as CF conventions have them."""
     labels, attributes = label.groups, dict(label.attrs)
     if labels.dtype.kind in "mM":

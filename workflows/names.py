@@ -9,7 +9,7 @@ from types import MappingProxyType
 from chunkfold.errors import PlanError
 from chunkfold.planning.request import Request
 from chunkfold.results.companions import Companions
-from chunkfold.results.coordinates import Beside, Kept
+from chunkfold.results.coordinates import Auxiliary, Kept
 from chunkfold.results.last_axes import last_axes
 from chunkfold.results.results import Results
 from chunkfold.workflows.groups import refuse_unwritable
@@ -64,7 +64,7 @@ def refuse_taken(
     source: str,
     arrays: Mapping[str, Sequence[str]],
     axes: Sequence[str],
-    along: Sequence[Beside],
+    along: Sequence[Auxiliary],
     own: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Refuse results that would take the place of an axis's coordinate, or of another array.

@@ -13,6 +13,7 @@ import zarr
 from distributed import Client
 
 from chunkfold.api import submit
+from chunkfold.boxes import Slices
 from chunkfold.errors import ChunkError, OutputError, PlanError
 from chunkfold.events import OnEvent
 from chunkfold.kernels import Packing
@@ -37,8 +38,6 @@ from chunkfold.workflows.outputs import (
 )
 from chunkfold.workflows.results import normalization_json
 from chunkfold.workflows.window import in_window
-
-Box = tuple[slice, ...]
 
 
 def normalization(
@@ -247,7 +246,7 @@ class _Writer:
     scale: np.ndarray
     packing: Packing | None
 
-    def __call__(self, box: Box) -> None:
+    def __call__(self, box: Slices) -> None:
         try:
             self._write(box)
         except OutputError:
@@ -259,7 +258,7 @@ class _Writer:
                 f"({type(error).__name__}: {error})"
             ) from error
 
-    def _write(self, box: Box) -> None:
+    def _write(self, box: Slices) -> None:
         values = self.source.part(box)
         if self.packing is not None:
             values = self.packing.values(values)
@@ -272,7 +271,7 @@ class _Writer:
             self.target[box] = normalized
 
 
-def _boxes(shape: Sequence[int], lengths: Sequence[int]) -> Iterator[Box]:
+def _boxes(shape: Sequence[int], lengths: Sequence[int]) -> Iterator[Slices]:
     along = (
         [slice(at, min(at + step, n), 1) for at in range(0, n, step)]
         for n, step in zip(shape, lengths, strict=True)

@@ -36,8 +36,8 @@ from chunkfold.workflows.outputs import (
     staged,
 )
 from chunkfold.workflows.pyramid_checks import (
-    Factor,
     Histogram,
+    LevelFactor,
     histograms_of,
     refuse_levels,
     refuse_op,
@@ -93,7 +93,7 @@ def pyramid(
     out: str | Path,
     levels: int = 5,
     op: Op = "mean",
-    factor: Factor = 2,
+    factor: LevelFactor = 2,
     *,
     statistics: bool = True,
     histogram: Histogram = False,
@@ -155,7 +155,7 @@ def plan_pyramid(
     out: str | Path,
     levels: int = 5,
     op: Op = "mean",
-    factor: Factor = 2,
+    factor: LevelFactor = 2,
     *,
     statistics: bool = True,
     histogram: Histogram = False,

@@ -12,7 +12,7 @@ from chunkfold.planning.request import Request
 from chunkfold.sources.axis_names import axis_numbers
 from chunkfold.sources.source import Source
 
-Factor = int | Mapping[int | str, int]
+LevelFactor = int | Mapping[int | str, int]
 Histogram = bool | Sequence[float]
 
 
@@ -29,7 +29,7 @@ def histograms_of(asked: Histogram) -> list[Monoid]:
     return [histogram(asked)]
 
 
-def windows_of(source: Source, factor: Factor) -> dict[int | str, int]:
+def windows_of(source: Source, factor: LevelFactor) -> dict[int | str, int]:
     """Return by how much axes are to be coarser."""
     if isinstance(factor, Mapping):
         axis_numbers(source, list(factor))  # which says what is wrong with them

@@ -12,7 +12,7 @@ from chunkfold.kernels.device.capabilities import CAPABILITIES
 from chunkfold.planning.plan import Plan
 from chunkfold.results.results import Results
 from chunkfold.running.run import Run
-from chunkfold.worker.report import DeviceReport
+from chunkfold.worker.block_report import DeviceReport
 from chunkfold.workflows.as_json import jsonable
 
 if TYPE_CHECKING:

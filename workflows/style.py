@@ -15,7 +15,7 @@ from chunkfold.kernels.catalogue.finish_functions import BIN
 from chunkfold.kernels.tuning.explained import Reason
 from chunkfold.printable import printable
 from chunkfold.units import size_text
-from chunkfold.worker.report import DeviceReport, told_apart
+from chunkfold.worker.block_report import DeviceReport, told_apart
 from chunkfold.workflows.consoles import err, lines, out
 from chunkfold.workflows.density import extent, heights
 

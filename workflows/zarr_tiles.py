@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 import zarr
 
-from chunkfold.boxes import extents_of
+from chunkfold.boxes import Slices, extents_of
 from chunkfold.kernels.accumulator.partial import zero_partial
 from chunkfold.planning.plan import Plan
 from chunkfold.results.results import Results
-from chunkfold.running.streaming import Region
 from chunkfold.workflows.chunk_writers import ChunkWriters
 from chunkfold.workflows.outputs import naming
 
@@ -82,7 +81,7 @@ class ZarrTiles:
             self._group = zarr.open_group(str(self._folder), mode="a", zarr_format=3)
         self._names = Results(plan, {}).dims if self._names is None else self._names
 
-    def write(self, level: int, op: str, region: Region, values: np.ndarray) -> None:
+    def write(self, level: int, op: str, region: Slices, values: np.ndarray) -> None:
         """Take some results.
 
         Raises
@@ -170,7 +169,7 @@ class ZarrTiles:
         )
         self._array(level, op, values)
 
-    def _fill(self, key: _Key, array: zarr.Array[Any], within: Region, values: np.ndarray) -> None:
+    def _fill(self, key: _Key, array: zarr.Array[Any], within: Slices, values: np.ndarray) -> None:
         one = self._open.get(key)
         if one is None:
             place = _place(array, key[2])
@@ -223,8 +222,8 @@ def chunk_shape(values: np.ndarray, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _shared(
-    array: zarr.Array[Any], region: Region
-) -> Iterator[tuple[tuple[int, ...], Region, Region]]:
+    array: zarr.Array[Any], region: Slices
+) -> Iterator[tuple[tuple[int, ...], Slices, Slices]]:
     """Yield the chunks that a region is in: their numbers, where in them, and what of it."""
     along = []
     for cut, chunk in zip(region, array.chunks, strict=True):
@@ -238,7 +237,7 @@ def _shared(
         yield tuple(n for n, _, _ in each), tuple(b for _, b, _ in each), tuple(c for *_, c in each)
 
 
-def _place(array: zarr.Array[Any], number: Sequence[int]) -> Region:
+def _place(array: zarr.Array[Any], number: Sequence[int]) -> Slices:
     return tuple(
         slice(n * chunk, min((n + 1) * chunk, size))
         for n, chunk, size in zip(number, array.chunks, array.shape, strict=True)

@@ -10,7 +10,7 @@ from chunkfold.kernels.exact.polynomials import Polynomial
 from chunkfold.kernels.expressions.nodes import Node
 from chunkfold.kernels.monoid.trees import op_tree
 
-Trees = tuple[tuple[str, Node], ...]
+NamedTrees = tuple[tuple[str, Node], ...]
 """Fields, and the tree of each."""
 
 
@@ -75,13 +75,13 @@ class BoundState:
 
     fields: tuple[tuple[str, str, str], ...]
     """Name, dtype and start of each state field."""
-    step: Trees
+    step: NamedTrees
     """Each state field but those of `first`, of the state s and an element."""
-    end: Trees
+    end: NamedTrees
     """Each field of the accumulator, of the state s."""
-    first: Trees = ()
+    first: NamedTrees = ()
     """State fields that the first element sets, before its `step`."""
-    carry: Trees = ()
+    carry: NamedTrees = ()
     """State fields, now and then after `step`."""
 
     @property

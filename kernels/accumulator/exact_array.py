@@ -11,11 +11,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from chunkfold.kernels.accumulator.exact_tree import Leaf, Node, Operation, exactly, near
+from chunkfold.kernels.accumulator.exact_tree import ExactNode, Leaf, Operation, exactly, near
 from chunkfold.kernels.accumulator.sums import ExactSums
 from chunkfold.kernels.exact import pairs, rationals
 from chunkfold.kernels.exact.limbs import FORMATS
-from chunkfold.kernels.exact.pieces import Where, in_threads, pieces_of, slabs_of
+from chunkfold.kernels.exact.pieces import OutputsAt, in_threads, pieces_of, slabs_of
 from chunkfold.kernels.exact.rationals import Real
 from chunkfold.kernels.exact.rounding import ratio, root
 
@@ -40,11 +40,11 @@ class ExactArray:
 
     def __init__(self, sums: ExactSums) -> None:
         assert not sums.lost.any(), "of sums that were lost"
-        self._node: Node = Leaf(sums)
+        self._node: ExactNode = Leaf(sums)
         self._outputs, self._rooted = sums.outputs, False
 
     @classmethod
-    def _of(cls, node: Node, outputs: int, *, rooted: bool = False) -> ExactArray:
+    def _of(cls, node: ExactNode, outputs: int, *, rooted: bool = False) -> ExactArray:
         made = cls.__new__(cls)
         made._node, made._outputs, made._rooted = node, outputs, rooted
         return made
@@ -80,7 +80,7 @@ class ExactArray:
             raise TypeError(f"exact numbers are rounded to {', '.join(FORMATS)}, not to {wanted}")
         out, sure = np.empty(self._outputs, wanted), np.zeros(self._outputs, bool)
 
-        def try_near(at: Where) -> None:
+        def try_near(at: OutputsAt) -> None:
             found = near(self._node, at)
             known = pairs.magnitude(found).root if self._rooted else found.estimate
             done, certain = known.rounded(wanted)
@@ -125,7 +125,7 @@ class ExactArray:
         nodes = nodes[::-1] if turned else nodes
         return self._of(Operation(name, tuple(nodes)), self._outputs, rooted=rooted)
 
-    def _squared(self) -> Node:
+    def _squared(self) -> ExactNode:
         """Return the signed square of what it stands for."""
         if self._rooted:
             return self._node
@@ -234,7 +234,7 @@ class ExactArray:
         away = one - two
         out, sure = np.empty(self._outputs), np.zeros(self._outputs, bool)
 
-        def try_near(at: Where) -> None:
+        def try_near(at: OutputsAt) -> None:
             found = near(away._node, at)
             out[at] = np.sign(found.high)
             sure[at] = found.signed & (found.odd == 0)

@@ -13,7 +13,7 @@ from chunkfold.kernels.accumulator.sums import ExactSums
 from chunkfold.kernels.exact import pairs, rationals
 from chunkfold.kernels.exact.limbs import integers, specials
 from chunkfold.kernels.exact.pairs import Pairs
-from chunkfold.kernels.exact.pieces import Where
+from chunkfold.kernels.exact.pieces import OutputsAt
 from chunkfold.kernels.exact.rationals import Real
 
 
@@ -30,7 +30,7 @@ class Leaf:
             return None
         return self.held.outputs if isinstance(self.held, ExactSums) else len(self.held)
 
-    def near(self, at: Where) -> Pairs:
+    def near(self, at: OutputsAt) -> Pairs:
         """Return the numbers of some outputs nearly."""
         if isinstance(self.held, Fraction):
             return pairs.of_one(self.held)
@@ -59,12 +59,12 @@ class Operation:
     """What is made of numbers; each is made once, however often it is used."""
 
     name: str
-    sources: tuple[Node, ...]
+    sources: tuple[ExactNode, ...]
     condition: np.ndarray | None = None
     """Of a choice: bool, (outputs,)."""
 
 
-Node = Leaf | Operation
+ExactNode = Leaf | Operation
 _NEAR: Mapping[str, Callable[..., Pairs]] = {
     "add": pairs.add,
     "negative": pairs.negative,
@@ -83,9 +83,9 @@ _EXACTLY: Mapping[str, Callable[..., Real]] = {
 }
 
 
-def _walk(top: Node) -> list[Node]:
+def _walk(top: ExactNode) -> list[ExactNode]:
     """Return nodes, each behind its sources."""
-    done: dict[int, Node] = {}
+    done: dict[int, ExactNode] = {}
     stack = [(top, False)]
     while stack:
         one, ready = stack.pop()
@@ -99,7 +99,7 @@ def _walk(top: Node) -> list[Node]:
     return list(done.values())
 
 
-def near(top: Node, at: Where) -> Pairs:
+def near(top: ExactNode, at: OutputsAt) -> Pairs:
     """Return the numbers of some outputs nearly."""
     held: dict[int, Pairs] = {}
     for one in _walk(top):
@@ -114,7 +114,7 @@ def near(top: Node, at: Where) -> Pairs:
     return held[id(top)]
 
 
-def exactly(top: Node, at: np.ndarray) -> list[Real]:
+def exactly(top: ExactNode, at: np.ndarray) -> list[Real]:
     """Return the numbers of some outputs."""
     held: dict[int, list[Real]] = {}
     for one in _walk(top):

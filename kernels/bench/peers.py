@@ -18,7 +18,7 @@ from chunkfold.kernels.fold.fold import Fold
 from chunkfold.kernels.geometry import Box, box
 from chunkfold.kernels.ladder import Rung, RungFold
 from chunkfold.kernels.program.device_context import DeviceContext, device_errors
-from chunkfold.kernels.tuning.choice import choose, settled
+from chunkfold.kernels.tuning.tuning_choice import choose, settled
 
 _CACHED_BYTES = 256 << 10
 """Of a run that stays in a cache; it is folded so often at least that reading it is little."""

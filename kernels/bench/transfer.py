@@ -19,7 +19,7 @@ from chunkfold.kernels.fold.launch import wait
 from chunkfold.kernels.fold.staging import pinned
 from chunkfold.kernels.geometry import box
 from chunkfold.kernels.program.device_context import DeviceContext, device_errors
-from chunkfold.kernels.tuning.choice import choose
+from chunkfold.kernels.tuning.tuning_choice import choose
 
 IN_PLACE = "in place"
 Move = Callable[[], cl.Buffer]

@@ -43,7 +43,7 @@ from chunkfold.kernels.monoid.accumulate import Accumulate
 from chunkfold.kernels.monoid.checks import check_traced, not_summed
 from chunkfold.kernels.monoid.monoid import Monoid
 from chunkfold.kernels.monoid.tracing import traced
-from chunkfold.kernels.monoid.trees import State, Traced
+from chunkfold.kernels.monoid.trees import StateTrees, Traced
 
 _UNPACKED = ("float32", "float64")
 """Dtypes that packed values are made, if one is asked for."""
@@ -348,7 +348,7 @@ def _field(
     )
 
 
-def _state(given: Accumulate, trees: State) -> BoundState:
+def _state(given: Accumulate, trees: StateTrees) -> BoundState:
     return BoundState(
         fields=tuple(
             (name, dtype, number_text(given.start[name])) for name, dtype in trees.dtypes.items()

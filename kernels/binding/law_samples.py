@@ -15,7 +15,7 @@ from chunkfold.kernels.binding.reference import constants_of
 from chunkfold.kernels.binding.samples import inputs_of
 from chunkfold.kernels.dtypes import literal_value
 
-Rows = list[np.ndarray]
+InputArrays = list[np.ndarray]
 """For each input an array of as many elements, as they stand in memory."""
 FLOATS = (-2.5, -1.0, 0.0, 0.25, 1.0, 3.0, 7.0, 96.0)
 INTEGERS = (-100, -3, -1, 0, 1, 2, 7, 111)
@@ -36,7 +36,7 @@ ENDS = np.uint32(1 << 31)
 """Marks an element of an order that ends a part."""
 
 
-def small(accumulator: Accumulator) -> Rows:
+def small(accumulator: Accumulator) -> InputArrays:
     """Return small dyadic numbers; inputs differ."""
     values = [
         np.roll(np.tile(FLOATS if is_float(name) else INTEGERS, 2), number)  # twice: ties
@@ -45,7 +45,7 @@ def small(accumulator: Accumulator) -> Rows:
     return inputs_of(accumulator, values)
 
 
-def extremes(accumulator: Accumulator) -> Rows:
+def extremes(accumulator: Accumulator) -> InputArrays:
     """Return the ends of each input's dtype, of integers; of floats small numbers."""
     values = []
     for number, name in enumerate(accumulator.stored):
@@ -55,7 +55,7 @@ def extremes(accumulator: Accumulator) -> Rows:
     return inputs_of(accumulator, values)
 
 
-def missing(accumulator: Accumulator, value: float) -> Rows:
+def missing(accumulator: Accumulator, value: float) -> InputArrays:
     """Return small numbers, and among those of each input that is a float one that is `value`."""
     values = []
     for number, row in enumerate(small(accumulator)):
@@ -67,7 +67,7 @@ def missing(accumulator: Accumulator, value: float) -> Rows:
     return values
 
 
-def telling(accumulator: Accumulator, data: Sequence[np.ndarray] | None = None) -> Rows:
+def telling(accumulator: Accumulator, data: Sequence[np.ndarray] | None = None) -> InputArrays:
     """Return elements at which a monoid may change its mind: of numbers it names, and of data.
 
     `data` are some of the elements that will be folded, as they stand in memory.
@@ -94,7 +94,7 @@ def telling(accumulator: Accumulator, data: Sequence[np.ndarray] | None = None) 
     ]
 
 
-def sequences(rows: Rows) -> Rows:
+def sequences(rows: InputArrays) -> InputArrays:
     """Return three sequences of elements, one behind another: in runs, alternating, random."""
     rng, count = np.random.default_rng(2), len(rows[0])
     runs = np.repeat(

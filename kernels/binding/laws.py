@@ -22,7 +22,7 @@ from chunkfold.kernels.binding.law_samples import (
     ENDS,
     SEQUENCE,
     SHORT,
-    Rows,
+    InputArrays,
     extremes,
     is_float,
     missing,
@@ -141,7 +141,7 @@ class _Tried:
         )
 
     def triples(
-        self, rows: Rows, *, rounds: bool, near_ends: bool = False, of: float | None = None
+        self, rows: InputArrays, *, rounds: bool, near_ends: bool = False, of: float | None = None
     ) -> str:
         """Try triples of accumulators of these elements; say what is wrong.
 
@@ -187,12 +187,12 @@ class _Tried:
                     return f"{shown}; {_REMEDIES[str(of)]}"
         return ""
 
-    def sequences(self, rows: Rows) -> str:
+    def sequences(self, rows: InputArrays) -> str:
         """Fold sequences of these elements in many orders; say what is wrong."""
         elements = sequences(rows)
         return self._orders(elements, SHORT) or self._orders(elements, SEQUENCE)
 
-    def _orders(self, elements: Rows, length: int) -> str:
+    def _orders(self, elements: InputArrays, length: int) -> str:
         taken = orders(length)
         looks = 2 * (length // EVERY)
         leaves = elements_of(self.accumulator, elements)

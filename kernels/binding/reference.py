@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
-from chunkfold.kernels.accumulator.component import Component, Trees
+from chunkfold.kernels.accumulator.component import Component, NamedTrees
 from chunkfold.kernels.dtypes import literal_value
 from chunkfold.kernels.expressions.evaluate import compiled, evaluate
 from chunkfold.kernels.expressions.nodes import (
@@ -111,7 +111,7 @@ class Reference:
         made = self._op(*(a[name] for name in self.fields), *(b[name] for name in self.fields))
         return dict(zip(self.fields, made, strict=True))
 
-    def _of_states(self, trees: Trees, **held: Values) -> dict[str, np.ndarray]:
+    def _of_states(self, trees: NamedTrees, **held: Values) -> dict[str, np.ndarray]:
         """Return the values of trees that read states, by the names that they have for them."""
         leaves = {
             field_node(side, name, dtype): values[name]
@@ -128,7 +128,7 @@ class Reference:
         }
 
     @cached_property
-    def _taking(self) -> tuple[list[Node], list[tuple[str, Trees, Any]]]:
+    def _taking(self) -> tuple[list[Node], list[tuple[str, NamedTrees, Any]]]:
         """Return the leaves of elements that a step reads, and what it does in order."""
         state = self.part.state
         assert state is not None

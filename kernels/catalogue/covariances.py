@@ -11,21 +11,20 @@ from typing import Any
 
 import numpy as np
 
+from chunkfold.kernels.catalogue.exact_sums import ExactFields
 from chunkfold.kernels.monoid.context import Context
 from chunkfold.kernels.monoid.monoid import Monoid
 
-Exact = Mapping[str, Any]
-"""Exact fields, `ExactArray`, and counts."""
 _SUMS: Any = {"x": lambda x, _: x, "y": lambda _, y: y, "xy": lambda x, y: x * y}
 _SQUARES: Any = {"xx": lambda x, _: x * x, "yy": lambda _, y: y * y}
 
 
-def _apart(fields: Exact, product: str, one: str, other: str) -> Any:
+def _apart(fields: ExactFields, product: str, one: str, other: str) -> Any:
     """Return the sum of products of deviations from the means."""
     return fields[product] - fields[one] * fields[other] / fields["n"]
 
 
-def covariance(fields: Exact, context: Context) -> Any:
+def covariance(fields: ExactFields, context: Context) -> Any:
     """Divide the sum of products of deviations by n - ddof; of no degree as variances do."""
     n = fields["n"]
     degrees = n - context.ddof
@@ -36,7 +35,7 @@ def covariance(fields: Exact, context: Context) -> Any:
     return _apart(fields, "xy", "x", "y") / degrees
 
 
-def correlation(fields: Exact, _context: Context) -> Any:
+def correlation(fields: ExactFields, _context: Context) -> Any:
     """Divide it by the root of both sums of squares; NaN where one is 0."""
     squares = _apart(fields, "xx", "x", "x") * _apart(fields, "yy", "y", "y")
     return _apart(fields, "xy", "x", "y") / squares.sqrt()

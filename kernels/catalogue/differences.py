@@ -16,7 +16,7 @@ from chunkfold.kernels.catalogue.integers import wanted_integer, within
 from chunkfold.kernels.exact.limbs import part_of
 from chunkfold.kernels.expressions.library import order_high, real, where, wide
 from chunkfold.kernels.expressions.symbols import ComplexSymbol, Symbol, applied
-from chunkfold.kernels.monoid.accumulate import Expressions, Part
+from chunkfold.kernels.monoid.accumulate import Expressions, SymbolFunction
 from chunkfold.kernels.monoid.context import Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
 
@@ -168,7 +168,7 @@ MAX_ABS_DIFF = Monoid(
 )
 
 
-def _first(same: Part, kinds: str, **others: Any) -> Monoid:
+def _first(same: SymbolFunction, kinds: str, **others: Any) -> Monoid:
     """Return the position of the first elements that are not the same."""
     return Monoid(
         "first_mismatch",
@@ -183,7 +183,7 @@ def _first(same: Part, kinds: str, **others: Any) -> Monoid:
     )
 
 
-def same_of(dtypes: Sequence[np.dtype]) -> Part:
+def same_of(dtypes: Sequence[np.dtype]) -> SymbolFunction:
     """Return what tells whether elements of two dtypes are equal that no dtype holds."""
     return lambda x0, x1: apart(dtypes, x0, x1).same
 

@@ -15,26 +15,26 @@ from chunkfold.kernels.catalogue.finish_functions import complex_parts
 from chunkfold.kernels.catalogue.initial import initial_of
 from chunkfold.kernels.exact import ziv_rounding
 from chunkfold.kernels.exact.limbs import integers, part_of, specials
-from chunkfold.kernels.exact.pieces import Where, in_threads, pieces_of, slabs_of
+from chunkfold.kernels.exact.pieces import OutputsAt, in_threads, pieces_of, slabs_of
 from chunkfold.kernels.exact.rounding import quotients, ratio, root
 from chunkfold.kernels.exact.ziv_rounding import Estimate, quotient
 from chunkfold.kernels.monoid.accumulate import Expressions
 from chunkfold.kernels.monoid.context import Context
 from chunkfold.kernels.monoid.monoid import Monoid
 
-Fields = Mapping[str, Any]
+ExactFields = Mapping[str, Any]
 """As finishes are given; exact fields are `ExactArray`."""
-Terms = Sequence[Sequence[np.ndarray]]
+SumTerms = Sequence[Sequence[np.ndarray]]
 """The terms of each sum."""
 
 
 def _finished(
     sums: Sequence[ExactSums],
-    quickly: Callable[[Terms, Where], Estimate],
+    quickly: Callable[[SumTerms, OutputsAt], Estimate],
     exactly: Callable[[np.ndarray], np.ndarray],
     dtype: np.dtype,
-    leading: Callable[[Terms, Where], np.ndarray],
-    doubles: Callable[[Terms, Where], np.ndarray | None] = lambda *_: None,
+    leading: Callable[[SumTerms, OutputsAt], np.ndarray],
+    doubles: Callable[[SumTerms, OutputsAt], np.ndarray | None] = lambda *_: None,
 ) -> np.ndarray:
     """Round what sums make: from their expansions where that is certain, else by integers.
 
@@ -46,10 +46,10 @@ def _finished(
     assert not any(one.lost.any() for one in sums), "of sums that were lost"
     out, sure = np.empty(outputs, dtype), np.zeros(outputs, bool)
 
-    def try_leading(at: Where) -> None:
+    def try_leading(at: OutputsAt) -> None:
         out[at], sure[at] = ziv_rounding.narrowed(leading(_terms(sums, at), at), dtype)
 
-    def try_quickly(at: Where) -> None:
+    def try_quickly(at: OutputsAt) -> None:
         terms = _terms(sums, at)
         if (whole := doubles(terms, at)) is not None:
             out[at], sure[at] = whole.astype(dtype), True
@@ -71,11 +71,11 @@ def _finished(
     return out
 
 
-def _terms(sums: Sequence[ExactSums], at: Where) -> Terms:
+def _terms(sums: Sequence[ExactSums], at: OutputsAt) -> SumTerms:
     return [[term[at] for term in one.terms] for one in sums]
 
 
-def _each(numbers: np.ndarray, at: Where) -> np.ndarray:
+def _each(numbers: np.ndarray, at: OutputsAt) -> np.ndarray:
     """Return one for all outputs, where it is the same: conversions and memory take longest."""
     return numbers[:1] if numbers.strides == (0,) else numbers[at]
 
@@ -83,7 +83,7 @@ def _each(numbers: np.ndarray, at: Where) -> np.ndarray:
 def _divided(sums: ExactSums, by: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Divide exact sums by whole numbers; 0 / 0 is NaN, and what is no number stays that."""
 
-    def divisors(at: Where) -> np.ndarray:
+    def divisors(at: OutputsAt) -> np.ndarray:
         least: np.ndarray = np.maximum(_each(by, at), 1)
         return least
 
@@ -94,14 +94,14 @@ def _divided(sums: ExactSums, by: np.ndarray, dtype: np.dtype) -> np.ndarray:
         done = quotients(tables, sums.limbs.low, each, dtype)
         return np.where(odd == 0, done, odd.astype(dtype))
 
-    def quickly(terms: Terms, at: Where) -> Estimate:
+    def quickly(terms: SumTerms, at: OutputsAt) -> Estimate:
         return quotient(terms[0], divisors(at).astype(float))
 
-    def leading(terms: Terms, at: Where) -> np.ndarray:
+    def leading(terms: SumTerms, at: OutputsAt) -> np.ndarray:
         near: np.ndarray = terms[0][0] / divisors(at)
         return near
 
-    def doubles(terms: Terms, at: Where) -> np.ndarray | None:
+    def doubles(terms: SumTerms, at: OutputsAt) -> np.ndarray | None:
         """Return halves of doubles: what lies between two results is mostly such a one."""
         each, (first, *rest) = divisors(at), terms[0]
         if (each & (each - 1)).any() or any(term.any() for term in rest):
@@ -114,7 +114,7 @@ def _divided(sums: ExactSums, by: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return done
 
 
-def _begun(fields: Fields, context: Context) -> Fields | None:
+def _begun(fields: ExactFields, context: Context) -> ExactFields | None:
     """Return exact sums with what they begin with added; None if that is nothing."""
     first = initial_of(context, context.dtype)
     if first is None:
@@ -123,7 +123,7 @@ def _begun(fields: Fields, context: Context) -> Fields | None:
     return {name: field + float(parts.get(name, first.real)) for name, field in fields.items()}
 
 
-def _sum(name: str, fields: Fields, context: Context) -> np.ndarray:
+def _sum(name: str, fields: ExactFields, context: Context) -> np.ndarray:
     if (sums_begun := _begun({name: fields[name]}, context)) is not None:
         rounded: np.ndarray = sums_begun[name].rounded(part_of(context.dtype))
         return rounded
@@ -132,35 +132,35 @@ def _sum(name: str, fields: Fields, context: Context) -> np.ndarray:
     return _divided(sums, ones, part_of(context.dtype))
 
 
-def _mean(name: str, fields: Fields, context: Context) -> np.ndarray:
+def _mean(name: str, fields: ExactFields, context: Context) -> np.ndarray:
     return _divided(fields[name].sums, fields["n"], part_of(context.dtype))
 
 
-def summed(fields: Fields, context: Context) -> np.ndarray:
+def summed(fields: ExactFields, context: Context) -> np.ndarray:
     """Round the exact sum `s`."""
     return _sum("s", fields, context)
 
 
-def mean(fields: Fields, context: Context) -> np.ndarray:
+def mean(fields: ExactFields, context: Context) -> np.ndarray:
     """Divide the exact sum `s` by the count `n`."""
     return _mean("s", fields, context)
 
 
-def complex_sum(fields: Fields, context: Context) -> np.ndarray:
+def complex_sum(fields: ExactFields, context: Context) -> np.ndarray:
     """Round the exact sums of real and imaginary parts."""
     return complex_parts({name: _sum(name, fields, context) for name in _PARTS}, context)
 
 
-def _complex_mean(fields: Fields, context: Context) -> np.ndarray:
+def _complex_mean(fields: ExactFields, context: Context) -> np.ndarray:
     return complex_parts({name: _mean(name, fields, context) for name in _PARTS}, context)
 
 
-def variance(fields: Fields, context: Context) -> np.ndarray:
+def variance(fields: ExactFields, context: Context) -> np.ndarray:
     """Return variances from the exact sums `s` and `q`, of squares, and the count `n`."""
     return _spread(ratio, lambda near: near, np.positive, fields, context)
 
 
-def deviation(fields: Fields, context: Context) -> np.ndarray:
+def deviation(fields: ExactFields, context: Context) -> np.ndarray:
     """Return the roots of variances, rounded once."""
     return _spread(root, ziv_rounding.root, np.sqrt, fields, context)
 
@@ -169,7 +169,7 @@ def _spread(
     rounded: Callable[[int, int, int, np.dtype], float],
     near: Callable[[Estimate], Estimate],
     fast: Callable[[np.ndarray], np.ndarray],
-    fields: Fields,
+    fields: ExactFields,
     context: Context,
 ) -> np.ndarray:
     """Return variances, or their roots: (n * q - s * s) / (n * (n - ddof)).
@@ -200,14 +200,14 @@ def _spread(
         whole = by == count.astype(np.int64) * (count.astype(np.int64) - int(ddof))
         return by, (by > 0) & whole & float(ddof).is_integer()
 
-    def quickly(terms: Terms, at: Where) -> Estimate:
+    def quickly(terms: SumTerms, at: OutputsAt) -> Estimate:
         count = n[at].astype(float)
         over = ziv_rounding.spread(count, *terms)
         by, apt = divisors(count)
         done = near(quotient([over.value, over.off], np.where(by > 0, by, 1), over.within))
         return replace(done, certain=(done.certain & over.certain & apt) | (count == 0))
 
-    def leading(terms: Terms, at: Where) -> np.ndarray:
+    def leading(terms: SumTerms, at: OutputsAt) -> np.ndarray:
         count = _each(n, at).astype(float)
         by, apt = divisors(count)
         return fast(ziv_rounding.leading_spread(count, *terms) / np.where(apt, by, np.nan))
@@ -217,7 +217,7 @@ def _spread(
     return done
 
 
-def norm2(fields: Fields, context: Context) -> np.ndarray:
+def norm2(fields: ExactFields, context: Context) -> np.ndarray:
     """Return the root of the exact sum of squares `q`."""
     q, dtype = fields["q"].sums, context.dtype
 
@@ -227,7 +227,7 @@ def norm2(fields: Fields, context: Context) -> np.ndarray:
         roots = [root(value, 1, q.limbs.low, dtype) for value in integers(tables)]
         return np.where(odd == 0, np.array(roots, np.float64), odd).astype(dtype)
 
-    def quickly(terms: Terms, _: Where) -> Estimate:
+    def quickly(terms: SumTerms, _: OutputsAt) -> Estimate:
         return ziv_rounding.root(quotient(terms[0], np.ones_like(terms[0][0])))
 
     return _finished([q], quickly, exactly, dtype, lambda terms, _: np.sqrt(terms[0][0]))

@@ -22,7 +22,7 @@ from chunkfold.kernels.expressions.library import (
     time_order_high,
 )
 from chunkfold.kernels.expressions.symbols import Symbol
-from chunkfold.kernels.monoid.accumulate import Accumulate, Expressions, Part
+from chunkfold.kernels.monoid.accumulate import Accumulate, Expressions, SymbolFunction
 from chunkfold.kernels.monoid.context import Finish
 from chunkfold.kernels.monoid.monoid import Monoid
 
@@ -35,7 +35,7 @@ def _extreme(name: str, finish: Finish, **ends: str) -> Monoid:
     Of times, for which every key is a value's, it counts elements too.
     """
 
-    def monoid(low: Part, high: Part, **others: Any) -> Monoid:
+    def monoid(low: SymbolFunction, high: SymbolFunction, **others: Any) -> Monoid:
         keys = {"min": low, "max": high}
         counts = others.pop("counts", {})
         return Monoid(
@@ -69,7 +69,7 @@ def _bits_seen(s: Any, x: Symbol) -> Expressions:
     }
 
 
-def _by_bits(**end: Part) -> Accumulate:
+def _by_bits(**end: SymbolFunction) -> Accumulate:
     return Accumulate(
         state={"least": "bits", "most": "bits", "top": "order"},
         start={"least": "highest", "most": 0, "top": "lowest"},
@@ -95,13 +95,15 @@ FLOAT_ENDS = Monoid(
 To make two keys of each element takes as many again."""
 
 
-def _position(name: str, zero: str, op: str, key: Part, of_times: Part) -> Monoid:
+def _position(
+    name: str, zero: str, op: str, key: SymbolFunction, of_times: SymbolFunction
+) -> Monoid:
     """Return the first position of an extreme: the key's op, and the index that goes with it."""
 
     def nearest(a: Any, b: Any) -> Symbol:
         return first(a.m, b.m, a.i, b.i) if op == "min" else first(b.m, a.m, a.i, b.i)
 
-    def monoid(of: Part, **others: Any) -> Monoid:
+    def monoid(of: SymbolFunction, **others: Any) -> Monoid:
         return Monoid(
             name,
             fields={"m": "order", "i": "int64"},

@@ -23,7 +23,7 @@ from chunkfold.kernels.expressions.library import (
     where,
 )
 from chunkfold.kernels.expressions.symbols import Symbol
-from chunkfold.kernels.monoid.accumulate import Part
+from chunkfold.kernels.monoid.accumulate import SymbolFunction
 from chunkfold.kernels.monoid.monoid import Monoid
 
 MOST_BINS = 999_999
@@ -66,7 +66,7 @@ def histogram(
     MonoidError
         If edges are not at least two increasing numbers.
     """
-    bin_of: Part
+    bin_of: SymbolFunction
     ends: Any
     if edges is None:
         bins, bin_of, ends = 8131, sixteenths, finish_functions.sixteenth_ends

@@ -27,7 +27,7 @@ from chunkfold.kernels.catalogue.integers import (
 )
 from chunkfold.kernels.expressions.library import high_product, where
 from chunkfold.kernels.expressions.symbols import Symbol
-from chunkfold.kernels.monoid.accumulate import Accumulate, Part
+from chunkfold.kernels.monoid.accumulate import Accumulate, SymbolFunction
 from chunkfold.kernels.monoid.context import Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
 
@@ -47,7 +47,7 @@ class Forms:
     """How far two are apart, with any sign: it is squared."""
 
 
-Factor = Callable[..., Symbol]
+FactorOf = Callable[..., Symbol]
 """A factor, given forms and the elements."""
 
 
@@ -64,7 +64,7 @@ def _digits(dtype: np.dtype) -> tuple[str, ...]:
     return _DIGITS if dtype.itemsize == 8 else _DIGITS[:2]
 
 
-def product_fields(dtype: np.dtype, first: Factor, second: Factor) -> dict[str, Any]:
+def product_fields(dtype: np.dtype, first: FactorOf, second: FactorOf) -> dict[str, Any]:
     """Return how a sum of products is kept: what a monoid declares of it."""
     names = _digits(dtype)
     wide = np.uint64 if dtype.kind == "u" else np.int64
@@ -87,20 +87,20 @@ def product_fields(dtype: np.dtype, first: Factor, second: Factor) -> dict[str, 
     }
 
 
-def _named(pieces: Callable[..., dict[str, Symbol]], name: str) -> Part:
+def _named(pieces: Callable[..., dict[str, Symbol]], name: str) -> SymbolFunction:
     return lambda *xs: pieces(*xs)[name]
 
 
 def _accumulated(
     dtype: np.dtype,
-    first: Factor,
-    second: Factor,
+    first: FactorOf,
+    second: FactorOf,
     pieces: Callable[..., dict[str, Symbol]],
     names: Sequence[str],
 ) -> Accumulate:
     """Choose the fastest way that holds the sum of fewer than 2**31 products."""
 
-    def product(forms: Forms) -> Part:
+    def product(forms: Forms) -> SymbolFunction:
         return lambda *xs: first(forms, *xs) * second(forms, *xs)
 
     if dtype.itemsize == 1:
@@ -135,7 +135,7 @@ def apart(forms: Forms, *xs: Symbol) -> Symbol:
     return forms.apart(*xs)
 
 
-def integer_products(name: str, inputs: int, first: Factor, second: Factor) -> Monoid:
+def integer_products(name: str, inputs: int, first: FactorOf, second: FactorOf) -> Monoid:
     """Return the sum of products of integers."""
 
     def of(dtype: np.dtype) -> Monoid:

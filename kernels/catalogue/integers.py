@@ -24,7 +24,7 @@ from chunkfold.kernels.expressions.library import (
     wide,
 )
 from chunkfold.kernels.expressions.symbols import Symbol
-from chunkfold.kernels.monoid.accumulate import Accumulate, Expressions, Part
+from chunkfold.kernels.monoid.accumulate import Accumulate, Expressions, SymbolFunction
 from chunkfold.kernels.monoid.context import Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
 
@@ -55,10 +55,10 @@ def carried(digits: Mapping[str, Symbol]) -> dict[str, Symbol]:
 SUM = ("lo", "hi")
 
 
-def added(names: Sequence[str]) -> dict[str, Part]:
+def added(names: Sequence[str]) -> dict[str, SymbolFunction]:
     """Return the op of numbers of some digits: their sum."""
 
-    def digit(name: str) -> Part:
+    def digit(name: str) -> SymbolFunction:
         return lambda a, b: carried({n: getattr(a, n) + getattr(b, n) for n in names})[name]
 
     return {name: digit(name) for name in names}
@@ -70,7 +70,7 @@ def halves(whole: Symbol, names: Sequence[str]) -> dict[str, Symbol]:
     return {low: lower(whole), high: upper(whole)}
 
 
-def added_up(term: Part, names: Sequence[str] = SUM) -> Accumulate:
+def added_up(term: SymbolFunction, names: Sequence[str] = SUM) -> Accumulate:
     """Add up terms of 32 bits, or of 64 whose sums fit; `names` hold the digits."""
     return Accumulate(
         state={"s": "int64"},
@@ -80,7 +80,7 @@ def added_up(term: Part, names: Sequence[str] = SUM) -> Accumulate:
     )
 
 
-def few_added_up(term: Part, end: Part) -> Accumulate:
+def few_added_up(term: SymbolFunction, end: SymbolFunction) -> Accumulate:
     """Add up terms of which `CARRY_AFTER` fit an int32: vectors hold twice as many of those.
 
     `end` gives the fields of a state whose sum is `s.s`.
@@ -94,7 +94,7 @@ def few_added_up(term: Part, end: Part) -> Accumulate:
     )
 
 
-def added_by_halves(term: Part, names: Sequence[str] = SUM) -> Accumulate:
+def added_by_halves(term: SymbolFunction, names: Sequence[str] = SUM) -> Accumulate:
     """Add up terms of 64 bits."""
     low, high = names
 
@@ -118,7 +118,7 @@ def itself(x: Symbol) -> Symbol:
     return x
 
 
-def sum_fields(dtype: np.dtype, term: Part = itself) -> dict[str, Any]:
+def sum_fields(dtype: np.dtype, term: SymbolFunction = itself) -> dict[str, Any]:
     """Return how the sum of elements of a dtype is kept: what a monoid declares of it."""
     few, some = few_added_up(term, lambda s: halves(s.s, SUM)), added_up(term)
     return {

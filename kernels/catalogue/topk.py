@@ -25,7 +25,7 @@ from chunkfold.kernels.expressions.library import (
     where,
 )
 from chunkfold.kernels.expressions.symbols import Symbol
-from chunkfold.kernels.monoid.accumulate import Accumulate, Expressions, Part
+from chunkfold.kernels.monoid.accumulate import Accumulate, Expressions, SymbolFunction
 from chunkfold.kernels.monoid.context import Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
 
@@ -33,7 +33,7 @@ MOST = 16
 """Slots: each work-item holds them all in its registers."""
 RANK = "rank"
 """What results call their last axis: 1 is the greatest, or the least, element."""
-Slot = tuple[Any, ...]
+TopEntry = tuple[Any, ...]
 """A key, and of positions its index: symbols, or numbers."""
 
 
@@ -137,12 +137,12 @@ class TopK:
             finish=self._positions if self.positions else self._elements,
         )
 
-    def _lift(self, times: bool) -> Part:
+    def _lift(self, times: bool) -> SymbolFunction:
         if self.positions:
             return lambda x, i: self._alone((self._key(times, x), i))
         return lambda x: {**self._alone((self._key(times, x),)), "n": 1}
 
-    def _step(self, times: bool) -> Part:
+    def _step(self, times: bool) -> SymbolFunction:
         if self.positions:
             return lambda s, x, i: self._inserted(s, (self._key(times, x), i))
         return lambda s, x: self._inserted(s, (self._key(times, x),))
@@ -159,12 +159,12 @@ class TopK:
             return time_order_high(x)
         return rank_high(x) if self.positions else order_high(x)
 
-    def _slots(self, held: Any) -> list[Slot]:
+    def _slots(self, held: Any) -> list[TopEntry]:
         """Return the slots of an accumulator, or of a state."""
         letters = "mi" if self.positions else "m"
         return [tuple(getattr(held, f"{c}{n}") for c in letters) for n in range(self.k)]
 
-    def _named(self, slots: Sequence[Slot]) -> Expressions:
+    def _named(self, slots: Sequence[TopEntry]) -> Expressions:
         """Return the fields of slots."""
         return {
             f"{c}{n}": part
@@ -172,13 +172,13 @@ class TopK:
             for c, part in zip("mi", slot, strict=False)
         }
 
-    def _alone(self, first: Slot) -> Expressions:
+    def _alone(self, first: TopEntry) -> Expressions:
         """Return a list of one element."""
         limits = np.iinfo(first[0].dtype)
         none = (limits.min if self.greatest else limits.max, np.iinfo(np.int64).max)
         return self._named([first, *[none[: len(first)]] * (self.k - 1)])
 
-    def _in_order(self, a: Slot, b: Slot) -> tuple[Slot, Slot]:
+    def _in_order(self, a: TopEntry, b: TopEntry) -> tuple[TopEntry, TopEntry]:
         """Return two slots, the one first that results have first; of equal keys the first one."""
         if not self.positions:
             low, high = (np.minimum(a[0], b[0]),), (np.maximum(a[0], b[0]),)
@@ -191,7 +191,7 @@ class TopK:
             tuple(where(ordered, other, one) for one, other in pairs),
         )
 
-    def _inserted(self, state: Any, one: Slot) -> Expressions:
+    def _inserted(self, state: Any, one: TopEntry) -> Expressions:
         """Let an element take its place, and pass on what stood there."""
         found = []
         for slot in self._slots(state):

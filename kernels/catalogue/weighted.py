@@ -5,7 +5,6 @@ As those of `xarray.DataArray.weighted`, but exact and rounded once: 0 is no sum
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,13 +12,12 @@ import numpy as np
 
 from chunkfold.kernels.catalogue import finish_functions
 from chunkfold.kernels.catalogue.differences import product
+from chunkfold.kernels.catalogue.exact_sums import ExactFields
 from chunkfold.kernels.catalogue.integer_products import INTEGER_DOT
 from chunkfold.kernels.expressions.library import real
 from chunkfold.kernels.monoid.context import Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
 
-Exact = Mapping[str, Any]
-"""Exact fields, `ExactArray`."""
 _WEIGHED: Any = {"inputs": 2, "weights": 1}
 
 
@@ -27,7 +25,7 @@ def _over(sums: Any, weights: Any) -> Any:
     return np.where(weights == 0, np.nan, sums / weights)
 
 
-def _mean(fields: Exact, context: Context) -> Any:
+def _mean(fields: ExactFields, context: Context) -> Any:
     del context
     return _over(fields["s"], fields["w"])
 
@@ -38,7 +36,7 @@ def _fast_mean(fields: Fields, context: Context) -> np.ndarray:
         return found.astype(context.floats)
 
 
-def _variance(fields: Exact, context: Context) -> Any:
+def _variance(fields: ExactFields, context: Context) -> Any:
     """Weigh squared deviations: weights count how often an element is there, if `ddof` is not 0."""
     weights, degrees = fields["w"], fields["w"] - context.ddof
     if context.ddof:
@@ -46,11 +44,11 @@ def _variance(fields: Exact, context: Context) -> Any:
     return (fields["q"] - _over(fields["s"] ** 2, weights)) / degrees
 
 
-def _deviation(fields: Exact, context: Context) -> Any:
+def _deviation(fields: ExactFields, context: Context) -> Any:
     return _variance(fields, context).sqrt()
 
 
-def _of_weights(fields: Exact, context: Context) -> Any:
+def _of_weights(fields: ExactFields, context: Context) -> Any:
     del context
     return np.where(fields["w"] == 0, np.nan, fields["w"])
 
@@ -77,12 +75,12 @@ _EXACT_MEAN = _exactly("weighted_mean", _PRODUCT | _WEIGHT, _mean)
 _PARTS: Any = {"re": lambda x, w: x.real * w.real, "im": lambda x, w: x.imag * w.real}
 
 
-def _complex_mean(fields: Exact, context: Context) -> Any:
+def _complex_mean(fields: ExactFields, context: Context) -> Any:
     means = {name: _over(fields[name], fields["w"]) for name in ("re", "im")}
     return _joined(means, context)
 
 
-def _joined(parts: Exact, context: Context) -> Any:
+def _joined(parts: ExactFields, context: Context) -> Any:
     floats = {name: parts[name].rounded(context.floats) for name in ("re", "im")}
     return finish_functions.complex_parts(floats, context)
 

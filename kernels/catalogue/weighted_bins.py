@@ -21,7 +21,7 @@ from chunkfold.kernels.exact.limbs import SPECIALS, specials
 from chunkfold.kernels.exact.rounding import quotients
 from chunkfold.kernels.expressions.library import signed_bits, where
 from chunkfold.kernels.expressions.symbols import Symbol
-from chunkfold.kernels.monoid.accumulate import Part
+from chunkfold.kernels.monoid.accumulate import SymbolFunction
 from chunkfold.kernels.monoid.context import Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
 
@@ -34,7 +34,7 @@ Placed = tuple[Symbol | int, Symbol | int]
 
 
 @dataclass(frozen=True)
-class Digits:
+class WeightDigits:
     """How weights of a dtype are kept."""
 
     count: int
@@ -49,12 +49,12 @@ class Digits:
         return self.count + SPECIALS * self.floats
 
 
-def digits_of(dtype: np.dtype) -> Digits:
+def digits_of(dtype: np.dtype) -> WeightDigits:
     """Return how weights of a dtype are kept, as kernels hold its values."""
     if kind_of(dtype) == "f":
         mantissa, top, low = (52, 2045, -1074) if dtype.itemsize == 8 else (23, 253, -149)
-        return Digits(top // DIGIT + mantissa // DIGIT + 2, low, floats=True)
-    return Digits(-(-8 * dtype.itemsize // DIGIT), 0, floats=False)
+        return WeightDigits(top // DIGIT + mantissa // DIGIT + 2, low, floats=True)
+    return WeightDigits(-(-8 * dtype.itemsize // DIGIT), 0, floats=False)
 
 
 def placed(w: Symbol) -> list[Placed]:
@@ -94,7 +94,7 @@ def _of_integer(w: Symbol) -> list[Placed]:
     return [*lower, (last, (wide >> (DIGIT * last)).astype(np.int64))]
 
 
-def weighing(bins: int, bin_of: Part, ends: Any, *, density: bool) -> Monoid:
+def weighing(bins: int, bin_of: SymbolFunction, ends: Any, *, density: bool) -> Monoid:
     """Return the histogram whose bins hold sums of weights.
 
     `bin_of` tells an element's bin, -1 for none; `ends` gives bins and their edges, of sums.

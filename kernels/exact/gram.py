@@ -18,7 +18,7 @@ MOST = 1 << 15
 """Columns whose products are added up at a time."""
 _SETTLED = 1 << 9
 """Times that such sums fit an int64."""
-Digits = dict[int, np.ndarray]
+DigitArrays = dict[int, np.ndarray]
 """Whole numbers as float64, by their places: units of 2 ** (DIGIT * place)."""
 
 
@@ -40,7 +40,7 @@ class Gram:
         self.columns += rows.shape[1]
 
     def _add(self, rows: np.ndarray) -> None:
-        digits: Digits = {0: np.zeros((len(rows) + 1, rows.shape[1]))}
+        digits: DigitArrays = {0: np.zeros((len(rows) + 1, rows.shape[1]))}
         digits[0][-1] = 1  # sums are products with ones
         for terms in _floats(rows):
             finite = np.isfinite(terms)

@@ -16,7 +16,7 @@ from chunkfold.kernels.expressions import functions, operations
 from chunkfold.kernels.expressions.nodes import Node
 from chunkfold.kernels.expressions.refused import INSTEAD
 
-Operand = Any
+SymbolOperand = Any
 """A symbol, a number of Python's, or a scalar of NumPy's."""
 
 
@@ -70,88 +70,88 @@ class Symbol:
     def __ne__(self, other: object) -> Symbol:  # type: ignore[override]
         return _compared("not_equal", self, other)
 
-    def __add__(self, other: Operand) -> Symbol:
+    def __add__(self, other: SymbolOperand) -> Symbol:
         return _binary("add", self, other)
 
-    def __radd__(self, other: Operand) -> Symbol:
+    def __radd__(self, other: SymbolOperand) -> Symbol:
         return _binary("add", other, self)
 
-    def __sub__(self, other: Operand) -> Symbol:
+    def __sub__(self, other: SymbolOperand) -> Symbol:
         return _binary("subtract", self, other)
 
-    def __rsub__(self, other: Operand) -> Symbol:
+    def __rsub__(self, other: SymbolOperand) -> Symbol:
         return _binary("subtract", other, self)
 
-    def __mul__(self, other: Operand) -> Symbol:
+    def __mul__(self, other: SymbolOperand) -> Symbol:
         return _binary("multiply", self, other)
 
-    def __rmul__(self, other: Operand) -> Symbol:
+    def __rmul__(self, other: SymbolOperand) -> Symbol:
         return _binary("multiply", other, self)
 
-    def __truediv__(self, other: Operand) -> Symbol:
+    def __truediv__(self, other: SymbolOperand) -> Symbol:
         return _binary("divide", self, other)
 
-    def __rtruediv__(self, other: Operand) -> Symbol:
+    def __rtruediv__(self, other: SymbolOperand) -> Symbol:
         return _binary("divide", other, self)
 
-    def __floordiv__(self, other: Operand) -> Symbol:
+    def __floordiv__(self, other: SymbolOperand) -> Symbol:
         return _binary("floor_divide", self, other)
 
-    def __rfloordiv__(self, other: Operand) -> Symbol:
+    def __rfloordiv__(self, other: SymbolOperand) -> Symbol:
         return _binary("floor_divide", other, self)
 
-    def __mod__(self, other: Operand) -> Symbol:
+    def __mod__(self, other: SymbolOperand) -> Symbol:
         return _binary("remainder", self, other)
 
-    def __rmod__(self, other: Operand) -> Symbol:
+    def __rmod__(self, other: SymbolOperand) -> Symbol:
         return _binary("remainder", other, self)
 
-    def __pow__(self, other: Operand) -> Symbol:
+    def __pow__(self, other: SymbolOperand) -> Symbol:
         return _binary("power", self, other)
 
-    def __rpow__(self, other: Operand) -> Symbol:
+    def __rpow__(self, other: SymbolOperand) -> Symbol:
         return _binary("power", other, self)
 
-    def __lshift__(self, other: Operand) -> Symbol:
+    def __lshift__(self, other: SymbolOperand) -> Symbol:
         return _binary("left_shift", self, other)
 
-    def __rlshift__(self, other: Operand) -> Symbol:
+    def __rlshift__(self, other: SymbolOperand) -> Symbol:
         return _binary("left_shift", other, self)
 
-    def __rshift__(self, other: Operand) -> Symbol:
+    def __rshift__(self, other: SymbolOperand) -> Symbol:
         return _binary("right_shift", self, other)
 
-    def __rrshift__(self, other: Operand) -> Symbol:
+    def __rrshift__(self, other: SymbolOperand) -> Symbol:
         return _binary("right_shift", other, self)
 
-    def __and__(self, other: Operand) -> Symbol:
+    def __and__(self, other: SymbolOperand) -> Symbol:
         return _binary("bitwise_and", self, other)
 
-    def __rand__(self, other: Operand) -> Symbol:
+    def __rand__(self, other: SymbolOperand) -> Symbol:
         return _binary("bitwise_and", other, self)
 
-    def __or__(self, other: Operand) -> Symbol:
+    def __or__(self, other: SymbolOperand) -> Symbol:
         return _binary("bitwise_or", self, other)
 
-    def __ror__(self, other: Operand) -> Symbol:
+    def __ror__(self, other: SymbolOperand) -> Symbol:
         return _binary("bitwise_or", other, self)
 
-    def __xor__(self, other: Operand) -> Symbol:
+    def __xor__(self, other: SymbolOperand) -> Symbol:
         return _binary("bitwise_xor", self, other)
 
-    def __rxor__(self, other: Operand) -> Symbol:
+    def __rxor__(self, other: SymbolOperand) -> Symbol:
         return _binary("bitwise_xor", other, self)
 
-    def __lt__(self, other: Operand) -> Symbol:
+    def __lt__(self, other: SymbolOperand) -> Symbol:
         return _binary("less", self, other)
 
-    def __le__(self, other: Operand) -> Symbol:
+    def __le__(self, other: SymbolOperand) -> Symbol:
         return _binary("less_equal", self, other)
 
-    def __gt__(self, other: Operand) -> Symbol:
+    def __gt__(self, other: SymbolOperand) -> Symbol:
         return _binary("greater", self, other)
 
-    def __ge__(self, other: Operand) -> Symbol:
+    def __ge__(self, other: SymbolOperand) -> Symbol:
         return _binary("greater_equal", self, other)
 
     def __neg__(self) -> Symbol:

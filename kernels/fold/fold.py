@@ -18,7 +18,7 @@ from chunkfold.kernels.accumulator.partial import (
 )
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.exact.limbs import MOST_DEPOSITS
-from chunkfold.kernels.fold.launch import Given, Input, Launcher, Repeat
+from chunkfold.kernels.fold.launch import Input, KernelArgument, Launcher, Repeat
 from chunkfold.kernels.fold.launch_plan import PlannedLaunch, planned_launches
 from chunkfold.kernels.fold.passes import Passes
 from chunkfold.kernels.fold.profile import Profile, merged
@@ -29,7 +29,7 @@ from chunkfold.kernels.program.options import Tuning
 
 _Again = tuple[Box, bool]
 """A box, and whether no accumulator holds anything before it."""
-Run = tuple[int, int, int]
+OutputRun = tuple[int, int, int]
 """Accumulators next to each other: the first one, where it goes, and how many."""
 _MOST_REPEATS = 8
 """Launches that are kept prepared."""
@@ -129,7 +129,7 @@ class Fold:
         """
         return self._finishing()()
 
-    def copy_to(self, into: cl.Buffer, runs: Sequence[Run]) -> cl.Event:
+    def copy_to(self, into: cl.Buffer, runs: Sequence[OutputRun]) -> cl.Event:
         """Enqueue copies of accumulators to a buffer, and start anew from zero; return the last.
 
         For one accumulator of each output, as a fold of one split has, without tables.
@@ -322,13 +322,13 @@ Laid = tuple[PlannedLaunch, "Tuning | None", cl.Buffer]
 """A launch, its tuning if it is not the reduction's, and the dims of its box on the device."""
 
 
-def strided_inputs(inputs: Sequence[Input], box: Box, *, run: bool = False) -> list[Given]:
+def strided_inputs(inputs: Sequence[Input], box: Box, *, run: bool = False) -> list[KernelArgument]:
     """Return what kernels are given for inputs with strides of their own.
 
     Behind the buffer of each but the first there are three numbers: where the box begins in it, and
     two zeros. `run`: the box is one run, in which they tell where each of its elements is.
     """
-    given: list[Given] = [inputs[0]]
+    given: list[KernelArgument] = [inputs[0]]
     for number, buffer in enumerate(inputs[1:]):
         stride = box.reduced[0].others[number] if run and box.reduced else 0
         at = (box.others[number] - box.offset * stride) % 2**64

@@ -41,7 +41,7 @@ _CLOCKS = (
 )
 Input: TypeAlias = "cl.Buffer | cl.SVM[Any]"  # which is no type when it runs
 """What kernels read: a buffer, or memory of the host's."""
-Given: TypeAlias = "Input | np.uint64"
+KernelArgument: TypeAlias = "Input | np.uint64"
 """What kernels are given for inputs: these, and where elements of those behind the first are."""
 _KEPT = 256
 """Events kept before finished ones are read off and dropped."""
@@ -73,7 +73,7 @@ class Launcher:
         self,
         where: tuple[str, str],
         shape: tuple[int, int],
-        inputs: Sequence[Given] = (),
+        inputs: Sequence[KernelArgument] = (),
         wait_for: Sequence[cl.Event] = (),
         *,
         number: int = 0,

@@ -20,7 +20,7 @@ _SPARE = 4
 
 
 @dataclass
-class Place:
+class SpareBuffer:
     """A buffer that nobody has."""
 
     buffer: cl.Buffer
@@ -44,7 +44,7 @@ def lent(opened: DeviceContext, nbytes: int) -> cl.Buffer:
     pyopencl.Error
         If there is no memory.
     """
-    place: Place | None = idle(opened.places, nbytes)
+    place: SpareBuffer | None = idle(opened.places, nbytes)
     if place:
         return place.buffer
     return cl.Buffer(opened.context, cl.mem_flags.READ_WRITE, nbytes)
@@ -69,5 +69,5 @@ def shown(
         )
     # Slices of a slice keep the array below it alone; behind a memoryview they keep this one.
     view = np.frombuffer(mapped.data, np.uint8)
-    weakref.finalize(view, opened.places.append, Place(buffer, event)).atexit = False
+    weakref.finalize(view, opened.places.append, SpareBuffer(buffer, event)).atexit = False
     return view, event

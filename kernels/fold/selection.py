@@ -9,7 +9,7 @@ import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
-from chunkfold.kernels.fold.fold import Fold, Run
+from chunkfold.kernels.fold.fold import Fold, OutputRun
 from chunkfold.kernels.fold.launch import Input, wait
 from chunkfold.kernels.geometry import Box
 from chunkfold.kernels.program.device_context import DeviceContext, device_errors
@@ -21,7 +21,7 @@ _ITEMS, _GROUPS = 64, 4096
 """Work-items of a GPU's work-group, and its work-groups at most."""
 
 
-class Selection:
+class RankSelection:
     """Keys of all elements of some outputs, a row of outputs for each, and what has which rank.
 
     Not for use by several threads at once.
@@ -70,7 +70,7 @@ class Selection:
         self,
         inputs: Sequence[Input],
         box: Box,
-        runs: Sequence[Run],
+        runs: Sequence[OutputRun],
         wait_for: Sequence[cl.Event] = (),
     ) -> cl.Event | None:
         """Enqueue that keys of a box are kept; return the event behind which its buffers are free.

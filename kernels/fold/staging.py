@@ -13,7 +13,7 @@ from chunkfold.kernels.fold.launch import Input, wait
 from chunkfold.kernels.program.device_context import DeviceContext, device_errors
 
 
-class Ready(NamedTuple):
+class StagedInputs(NamedTuple):
     """What a fold reads, and the events that it must wait for."""
 
     buffer: Input
@@ -80,7 +80,7 @@ class StagingBuffer:
             self._buffer = None
         return self._memory
 
-    def commit(self, nbytes: int) -> Ready:
+    def commit(self, nbytes: int) -> StagedInputs:
         """Hand the first `nbytes` to the device."""
         flags = cl.mem_flags
         with device_errors(self._opened.device, "uploading a staging buffer"):
@@ -91,14 +91,14 @@ class StagingBuffer:
                     hostbuf=self._memory[:nbytes],
                 )
             if self._opened.device.unified_memory:
-                return Ready(self._buffer, ())
+                return StagedInputs(self._buffer, ())
             event = cl.enqueue_copy(
                 self._queue, self._buffer, self._memory[:nbytes], is_blocking=False
             )
             self._upload = event
             # Another queue may wait for an event only once its own queue was flushed.
             self._queue.flush()
-        return Ready(self._buffer, (event,))
+        return StagedInputs(self._buffer, (event,))
 
     def busy_until(self, event: cl.Event | None) -> None:
         """Note the fold that reads the memory: it is not rewritten before that is complete."""

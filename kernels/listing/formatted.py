@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 
 from chunkfold.kernels.listing.declarations import Declaration
-from chunkfold.kernels.listing.statements import Nested, Node, Statement, statements
+from chunkfold.kernels.listing.statements import Nested, Statement, StatementNode, statements
 from chunkfold.kernels.listing.tokens import Token
 
 WIDTH = 100
@@ -41,7 +41,7 @@ def _type(tokens: Sequence[Token]) -> list[str]:
     return [*_wrapped(tokens[:begin], 0, " {"), *_lines(members, _STEP), _text(tokens[end:])]
 
 
-def _lines(nodes: Sequence[Node], indent: int) -> list[str]:
+def _lines(nodes: Sequence[StatementNode], indent: int) -> list[str]:
     """Return the lines of statements; short ones, and those that shared a line, share one."""
     out: list[str] = []
     for node, before in zip(nodes, [None, *nodes], strict=False):
@@ -54,7 +54,7 @@ def _lines(nodes: Sequence[Node], indent: int) -> list[str]:
     return out
 
 
-def _most(node: Node, before: Node, line: str) -> int:
+def _most(node: StatementNode, before: StatementNode, line: str) -> int:
     """Return how long a line may be in which a statement stands behind the one before it."""
     if isinstance(node, Nested):
         goes_on = bool(node.head) and node.head[0].text == "else" and isinstance(before, Nested)
@@ -66,7 +66,7 @@ def _most(node: Node, before: Node, line: str) -> int:
     return _SHORT_LINE if max(len(line), len(_text(before.tokens))) <= _SHORT else 0
 
 
-def _of(node: Node, indent: int) -> list[str]:
+def _of(node: StatementNode, indent: int) -> list[str]:
     if isinstance(node, Statement):
         return _wrapped(node.tokens, indent)
     if node.tail or not _is_single(node):
@@ -79,7 +79,7 @@ def _of(node: Node, indent: int) -> list[str]:
 
 
 def _braced(
-    head: Sequence[Token], body: Sequence[Node], indent: int, tail: Sequence[Token] = ()
+    head: Sequence[Token], body: Sequence[StatementNode], indent: int, tail: Sequence[Token] = ()
 ) -> list[str]:
     """Return what stands between braces, in one line if it is little."""
     pad, behind = " " * indent, f" {_text(tail)}".rstrip()
@@ -95,7 +95,7 @@ def _braced(
     return [*begin, *lines, f"{pad}}}{behind}"]
 
 
-def _is_plain(body: Sequence[Node]) -> bool:
+def _is_plain(body: Sequence[StatementNode]) -> bool:
     return all(isinstance(node, Statement) and not node.is_directive for node in body)
 
 

@@ -36,15 +36,15 @@ class Nested:
     """Statements behind a condition, a loop's head, else; or a block of their own."""
 
     head: Sequence[Token]
-    body: Sequence[Node]
+    body: Sequence[StatementNode]
     tail: Sequence[Token] = ()
     """Of do: its condition."""
 
 
-Node = Statement | Nested
+StatementNode = Statement | Nested
 
 
-def statements(tokens: Sequence[Token], names: Collection[str] = ()) -> list[Node]:
+def statements(tokens: Sequence[Token], names: Collection[str] = ()) -> list[StatementNode]:
     """Read what stands in braces; `names` are in use around them.
 
     Braces of their own are left out around what declares nothing that is named beside them.
@@ -58,10 +58,10 @@ class _Parser:
     def __init__(self, tokens: Sequence[Token]) -> None:
         self._tokens, self._at = tokens, 0
 
-    def block(self) -> list[Node]:
+    def block(self) -> list[StatementNode]:
         """Read statements up to the brace that closes what opens here."""
         self._at += 1
-        found: list[Node] = []
+        found: list[StatementNode] = []
         while self._text != "}":
             found.append(self._one())
         self._at += 1
@@ -71,7 +71,7 @@ class _Parser:
     def _text(self) -> str:
         return self._tokens[self._at].text
 
-    def _one(self) -> Node:
+    def _one(self) -> StatementNode:
         if self._tokens[self._at].kind == "directive":
             self._at += 1
             return Statement(self._tokens[self._at - 1 : self._at])
@@ -90,7 +90,7 @@ class _Parser:
         head, body = self._tokens[begin : self._at], self._body()
         return Nested(head, body, self._up_to(";") if kind == "do" else ())
 
-    def _body(self) -> list[Node]:
+    def _body(self) -> list[StatementNode]:
         if self._text == "{":
             return _without_braces(self.block())
         found = [self._one()]
@@ -109,7 +109,7 @@ class _Parser:
                 return self._tokens[begin : self._at]
 
 
-def _from(nodes: Sequence[Node], *, begins: bool) -> Sequence[Node]:
+def _from(nodes: Sequence[StatementNode], *, begins: bool) -> Sequence[StatementNode]:
     """Let statements begin a line if the brace before them does."""
     if not nodes or not isinstance(nodes[0], Statement):
         return nodes
@@ -117,8 +117,10 @@ def _from(nodes: Sequence[Node], *, begins: bool) -> Sequence[Node]:
     return [Statement([first._replace(begins=begins), *others]), *nodes[1:]]
 
 
-def _without_braces(nodes: Sequence[Node], names: Collection[str] = ()) -> list[Node]:
-    found: list[Node] = []
+def _without_braces(
+    nodes: Sequence[StatementNode], names: Collection[str] = ()
+) -> list[StatementNode]:
+    found: list[StatementNode] = []
     for number, node in enumerate(nodes):
         if isinstance(node, Nested) and not node.head:
             beside = (*nodes[:number], *nodes[number + 1 :])
@@ -130,13 +132,13 @@ def _without_braces(nodes: Sequence[Node], names: Collection[str] = ()) -> list[
     return found
 
 
-def _words(node: Node) -> set[str]:
+def _words(node: StatementNode) -> set[str]:
     own = node.tokens if isinstance(node, Statement) else (*node.head, *node.tail)
     inner = () if isinstance(node, Statement) else node.body
     return {token.text for token in own}.union(*map(_words, inner))
 
 
-def _declared(node: Node) -> set[str]:
+def _declared(node: StatementNode) -> set[str]:
     """Return the names that a statement declares: those before a value, a comma or the end."""
     if not isinstance(node, Statement) or not node.declares:
         return set()

@@ -11,7 +11,7 @@ CARRY_AFTER = 1 << 15
 """Elements after which a stream's narrow state is emptied at the latest."""
 Expressions = Mapping[str, Any]
 """An expression for each field: a symbol, or a number."""
-Part = Callable[..., Any]
+SymbolFunction = Callable[..., Any]
 """A function of symbols that returns expressions."""
 
 
@@ -38,12 +38,12 @@ class Accumulate:
     """Dtype (or rule) of each state field."""
     start: Mapping[str, Number | str]
     """Initial value of each state field."""
-    step: Part
+    step: SymbolFunction
     """Each state field after one more element."""
-    end: Part | Mapping[str, Part]
+    end: SymbolFunction | Mapping[str, SymbolFunction]
     """Accumulator fields of a state; those with named ops may be left out, and are folded from
     `lift` by themselves."""
-    first: Part | None = None
+    first: SymbolFunction | None = None
     """State fields that the first element sets; `step` leaves them out."""
-    carry: Part | None = None
+    carry: SymbolFunction | None = None
     """Empties narrow fields into wide ones."""

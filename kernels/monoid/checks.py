@@ -16,7 +16,7 @@ from chunkfold.kernels.expressions.nodes import Node, constant_value, walk
 from chunkfold.kernels.expressions.shown import shown
 from chunkfold.kernels.monoid.accumulate import Accumulate
 from chunkfold.kernels.monoid.tracing import kinds_tried, traced
-from chunkfold.kernels.monoid.trees import COLLECTIVES, State, Traced
+from chunkfold.kernels.monoid.trees import COLLECTIVES, StateTrees, Traced
 
 if TYPE_CHECKING:
     from chunkfold.kernels.monoid.monoid import Monoid
@@ -228,7 +228,7 @@ def check_accumulates(monoid: str, accumulates: tuple[Accumulate, ...]) -> None:
 
 def check_states(
     monoid: str,
-    states: Sequence[State],
+    states: Sequence[StateTrees],
     fields: Mapping[str, str],
     ops: Mapping[str, str | Node],
 ) -> None:
@@ -255,7 +255,7 @@ def check_states(
         _check_state(monoid, one, ops)
 
 
-def _check_state(monoid: str, state: State, ops: Mapping[str, str | Node]) -> None:
+def _check_state(monoid: str, state: StateTrees, ops: Mapping[str, str | Node]) -> None:
     for name in state.end:
         op = ops[name]
         others = read_fields(op) - set(state.end) if isinstance(op, Node) else set()

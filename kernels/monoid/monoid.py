@@ -14,7 +14,7 @@ from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.expressions.shown import shown
 from chunkfold.kernels.monoid import checks
-from chunkfold.kernels.monoid.accumulate import Accumulate, Number, Part
+from chunkfold.kernels.monoid.accumulate import Accumulate, Number, SymbolFunction
 from chunkfold.kernels.monoid.choice import Choice
 from chunkfold.kernels.monoid.context import Context, Fields, Finish
 from chunkfold.kernels.monoid.further import Further
@@ -79,12 +79,12 @@ class Monoid:
     """Number of aligned input arrays."""
     zero: Mapping[str, Number | str] | Number | str = field(kw_only=True)
     """The identity of `op`: numbers, or "lowest" or "highest" of the field's dtype."""
-    lift: Part | Mapping[str, Part | Number] | Number = field(kw_only=True)
+    lift: SymbolFunction | Mapping[str, SymbolFunction | Number] | Number = field(kw_only=True)
     """From an element to an accumulator: a function of symbols that returns an expression for each
     field, or one for each. It has a parameter for each input, and may have one more, the element's
     index in C order. For a table it gives the number of the counter that is added to, and a number
     that there is none of adds nothing."""
-    op: Part | Mapping[str, Part | str] | str = field(kw_only=True)
+    op: SymbolFunction | Mapping[str, SymbolFunction | str] | str = field(kw_only=True)
     """From two accumulators to one: "add", "min" or "max" for a field, or a function of symbols `a`
     and `b`, whose fields are read as `a.name`; one for all fields, or one for each."""
     accumulate: Accumulate | tuple[Accumulate, ...] = field(default=(), kw_only=True)
@@ -112,7 +112,7 @@ class Monoid:
     """Whether there is one input more, behind these: of bools that say which elements are there."""
     skipna: bool = field(default=False, kw_only=True)
     """Whether elements that are NaN or NaT count as absent."""
-    where: Part | None = field(default=None, kw_only=True)
+    where: SymbolFunction | None = field(default=None, kw_only=True)
     """Which elements are there: a function of the elements that gives a condition. Others count as
     absent; None: all are."""
     min_count: int = field(default=0, kw_only=True)
@@ -336,7 +336,7 @@ class Monoid:
         given = [np.asarray(array) for array in arrays]
         return evaluate(self, given, axis, dtype=wanted, ddof=ddof, exact=exact, initial=initial)
 
-    def among(self, where: Part) -> Monoid:
+    def among(self, where: SymbolFunction) -> Monoid:
         """Return the form that takes elements for absent of which a condition does not hold.
 
         `where` is a function of symbols, as `lift` is, with a parameter for each input.

@@ -33,7 +33,7 @@ from chunkfold.kernels.expressions.symbols import ComplexSymbol, Symbol
 from chunkfold.kernels.expressions.verify import verify
 from chunkfold.kernels.monoid.accumulate import Accumulate
 from chunkfold.kernels.monoid.elements import element, missing
-from chunkfold.kernels.monoid.trees import State, Traced, Trees
+from chunkfold.kernels.monoid.trees import FieldTrees, StateTrees, Traced
 
 if TYPE_CHECKING:
     from chunkfold.kernels.monoid.monoid import Monoid
@@ -43,7 +43,7 @@ _OF_KINDS = {"f": "f8", "i": "i8", "u": "u8", "c": "c16", "m": "m8[s]", "M": "M8
 _TEXT = "OpenCL C text; write a function of symbols, as lift=lambda x: x * x (docs/monoids.md)"
 
 
-class Fields:
+class SymbolFields:
     """An accumulator or a state, as functions see it: each field is a symbol."""
 
     def __init__(self, holder: str, dtypes: Mapping[str, str]) -> None:
@@ -129,7 +129,7 @@ class _Trace:
         absent = functools.reduce(operator.or_, masks).node if masks else None
         return None if absent is constant(False, BOOL) else absent
 
-    def _lift(self) -> tuple[Trees, Mapping[str, tuple[tuple[Node, Node], ...]]]:
+    def _lift(self) -> tuple[FieldTrees, Mapping[str, tuple[tuple[Node, Node], ...]]]:
         lift = self._monoid.lift
         if isinstance(lift, Mapping):
             made: Any = {name: self._of_element("lift", one) for name, one in lift.items()}
@@ -162,7 +162,7 @@ class _Trace:
         op, names = self._monoid.op, self._monoid.fields
         if isinstance(op, str):
             return dict.fromkeys(names, op)
-        a, b = (Fields(side, self.dtypes) for side in "ab")
+        a, b = (SymbolFields(side, self.dtypes) for side in "ab")
         if not isinstance(op, Mapping):
             return self._trees("op", self._called("op", op, a, b), self.dtypes, bare=True)
         made: dict[str, str | Node] = {}
@@ -174,9 +174,9 @@ class _Trace:
                 made |= self._trees(f"op[{name!r}]", given, {name: self.dtypes[name]})
         return made
 
-    def _state(self, given: Accumulate) -> State:
+    def _state(self, given: Accumulate) -> StateTrees:
         dtypes = {n: field_dtype(r, self._value, self._fp64) for n, r in given.state.items()}
-        s, part = Fields("s", dtypes), self._part
+        s, part = SymbolFields("s", dtypes), self._part
         first = part("first", self._of_element("accumulate.first", given.first), dtypes)
         stepped = {name: dtype for name, dtype in dtypes.items() if name not in first}
         step = self._of_element("accumulate.step", given.step, s)
@@ -184,7 +184,7 @@ class _Trace:
             end = {n: self._called("accumulate.end", one, s) for n, one in given.end.items()}
         else:
             end = self._called("accumulate.end", given.end, s)
-        return State(
+        return StateTrees(
             dtypes,
             self._trees("accumulate.step", step, stepped),
             part("end", end, self.dtypes),
@@ -192,7 +192,7 @@ class _Trace:
             part("carry", self._called("accumulate.carry", given.carry, s), dtypes),
         )
 
-    def _of_element(self, what: str, function: Any, *state: Fields) -> Any:
+    def _of_element(self, what: str, function: Any, *state: SymbolFields) -> Any:
         """Call a function of elements, and of the index if it has a parameter for it."""
         if not callable(function):
             return self._called(what, function)
@@ -228,7 +228,7 @@ class _Trace:
         dtypes = " and ".join(map(str, self._values))
         return MonoidError(f"monoid {self._monoid.name!r} of {dtypes}: {text}")
 
-    def _part(self, part: str, given: Any, dtypes: Mapping[str, str]) -> Trees:
+    def _part(self, part: str, given: Any, dtypes: Mapping[str, str]) -> FieldTrees:
         """Return an optional part of an `Accumulate`, which may name some of the fields."""
         what = f"accumulate.{part}"
         if not isinstance(given, Mapping):
@@ -240,7 +240,7 @@ class _Trace:
 
     def _trees(
         self, what: str, given: Any, dtypes: Mapping[str, str], *, bare: bool = False
-    ) -> Trees:
+    ) -> FieldTrees:
         """Return the trees of expressions, converted to the fields' dtypes."""
         if bare and len(dtypes) == 1 and not isinstance(given, Mapping):
             given = {next(iter(dtypes)): given}

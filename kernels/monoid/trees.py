@@ -11,7 +11,7 @@ from chunkfold.kernels.dtypes import EXACT
 from chunkfold.kernels.expressions.functions import BY_NAME
 from chunkfold.kernels.expressions.nodes import Node, field_node
 
-Trees = Mapping[str, Node]
+FieldTrees = Mapping[str, Node]
 """A tree for each field."""
 COLLECTIVES = ("add", "min", "max")
 """Ops that may be named; devices may have built-ins for them."""
@@ -20,14 +20,14 @@ _FLOAT_OPS = {"add": "add", "min": "fmin", "max": "fmax"}
 
 
 @dataclass(frozen=True)
-class State:
+class StateTrees:
     """An `Accumulate` as trees."""
 
     dtypes: Mapping[str, str]
-    step: Trees
-    end: Trees
-    first: Trees
-    carry: Trees
+    step: FieldTrees
+    end: FieldTrees
+    first: FieldTrees
+    carry: FieldTrees
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,10 @@ class Traced:
 
     dtypes: Mapping[str, str]
     """Of each field; of a table that of its counters, of an exact sum "exact"."""
-    lift: Trees
+    lift: FieldTrees
     op: Mapping[str, str | Node]
     """Names of ops, or trees of fields of a and b."""
-    states: tuple[State, ...]
+    states: tuple[StateTrees, ...]
     absent: Node | None
     """Of an element whether it counts as absent; None if none does."""
     adds: Mapping[str, tuple[tuple[Node, Node], ...]] = field(default_factory=dict)

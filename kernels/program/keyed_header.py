@@ -8,7 +8,7 @@ from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.accumulator.component import BoundField, Component
 from chunkfold.kernels.dtypes import FIELD
 from chunkfold.kernels.expressions.style import ONE
-from chunkfold.kernels.program.elements import names
+from chunkfold.kernels.program.element_code import names
 from chunkfold.kernels.program.opencl_code import assigned, declared, joined
 from chunkfold.kernels.program.shared_layout import (
     MOST_DIGITS,

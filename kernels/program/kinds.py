@@ -6,11 +6,11 @@ from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.accumulator.component import Component
 from chunkfold.kernels.accumulator.indices import is_position
 from chunkfold.kernels.program.counters import Counters
-from chunkfold.kernels.program.exact_sums import ExactSum, IntegerSum
+from chunkfold.kernels.program.exact_sum_code import ExactSum, IntegerSum
 from chunkfold.kernels.program.kind import Kind
 from chunkfold.kernels.program.plain import Plain
 from chunkfold.kernels.program.position import Position
-from chunkfold.kernels.program.streams import Stream
+from chunkfold.kernels.program.streams import StateStream
 
 
 def kinds_of(accumulator: Accumulator) -> list[Kind]:
@@ -27,4 +27,4 @@ def _kind_of(part: Component) -> type[Kind]:
         return Counters
     if is_position(part):
         return Position
-    return Stream if part.state else Plain
+    return StateStream if part.state else Plain

@@ -11,7 +11,7 @@ from chunkfold.kernels.program.kind import Kind
 from chunkfold.kernels.program.opencl_code import joined
 
 
-class Slot(NamedTuple):
+class SlotInMemory(NamedTuple):
     """One scalar of an accumulator: its member, its C type, and where its array starts."""
 
     member: str
@@ -56,7 +56,7 @@ static void chf_put(__global uchar *p, ulong n, ulong k, acc_t a)
 {_leaving(kinds, slots)}"""
 
 
-def _settling(sums: Sequence[str], slots: list[Slot]) -> str:
+def _settling(sums: Sequence[str], slots: list[SlotInMemory]) -> str:
     """Settle the sums of eight accumulators side by side: one by one takes a CPU long."""
     if not sums:
         return "#define CHF_SETTLES 0"
@@ -90,7 +90,7 @@ static void chf_put_eight(__global uchar *p, ulong n, ulong k)
 #endif"""
 
 
-def _leaving(kinds: Sequence[Kind], slots: list[Slot]) -> str:
+def _leaving(kinds: Sequence[Kind], slots: list[SlotInMemory]) -> str:
     """Let lanes be left as accumulators, or added to some.
 
     One by one it takes as long as folding dozens of elements. Exact sums go on from what is there,
@@ -130,11 +130,11 @@ static void chf_leave(states_t *s, __global uchar *p, ulong n, ulong k, uint fre
 }}"""
 
 
-def _slots(accumulator: Accumulator) -> list[Slot]:
+def _slots(accumulator: Accumulator) -> list[SlotInMemory]:
     slots = []
     offset = 0
     for slot in accumulator.scalars:
         member = f"c{slot.component}.{slot.member}"
-        slots.append(Slot(member, FIELD[slot.field.dtype], f"(p + {offset}UL * n)"))
+        slots.append(SlotInMemory(member, FIELD[slot.field.dtype], f"(p + {offset}UL * n)"))
         offset += slot.dtype.itemsize
     return slots

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from chunkfold.kernels.dtypes import FIELD, literal
 from chunkfold.kernels.expressions.nodes import Node
 from chunkfold.kernels.expressions.style import LANES, ONE
-from chunkfold.kernels.program.elements import head, head_of_lanes
+from chunkfold.kernels.program.element_code import head, head_of_lanes
 from chunkfold.kernels.program.inputs import lanes_readable
 from chunkfold.kernels.program.kind import Kind
 from chunkfold.kernels.program.opencl_code import assigned, instance, joined, library

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from chunkfold.kernels.accumulator.component import BoundField
 from chunkfold.kernels.dtypes import FIELD, literal
 from chunkfold.kernels.expressions.style import LANES
-from chunkfold.kernels.program.elements import mask, named_lanes
+from chunkfold.kernels.program.element_code import mask, named_lanes
 from chunkfold.kernels.program.kind import Kind
 from chunkfold.kernels.program.opencl_code import assigned, instance, joined, library
 from chunkfold.kernels.program.plain import Plain

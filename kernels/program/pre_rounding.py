@@ -25,8 +25,8 @@ from collections.abc import Mapping, Sequence
 from chunkfold.kernels.dtypes import STORED
 from chunkfold.kernels.exact.limbs import Limbs
 from chunkfold.kernels.expressions.nodes import Node
-from chunkfold.kernels.program.elements import mask, named_lanes
-from chunkfold.kernels.program.exact_sums import ExactSum
+from chunkfold.kernels.program.element_code import mask, named_lanes
+from chunkfold.kernels.program.exact_sum_code import ExactSum
 from chunkfold.kernels.program.kind import Kind
 from chunkfold.kernels.program.opencl_code import generated, instance, joined, library
 

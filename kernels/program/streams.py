@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from chunkfold.kernels.accumulator.component import BoundState, Trees
+from chunkfold.kernels.accumulator.component import BoundState, NamedTrees
 from chunkfold.kernels.dtypes import FIELD, literal
 from chunkfold.kernels.expressions.nodes import Node, walk
 from chunkfold.kernels.expressions.style import LANES, ONE
 from chunkfold.kernels.monoid.checks import read_fields
-from chunkfold.kernels.program.elements import head, head_of_lanes
+from chunkfold.kernels.program.element_code import head, head_of_lanes
 from chunkfold.kernels.program.joins import joins
 from chunkfold.kernels.program.opencl_code import assigned, joined
 from chunkfold.kernels.program.plain import Plain
@@ -20,7 +20,7 @@ _FIRSTS_BYTES = 4
 do."""
 
 
-class Stream(Plain):
+class StateStream(Plain):
     """Fields with a state: an `Accumulate`."""
 
     @property
@@ -213,7 +213,7 @@ static {c}_accs {c}_ended(const {h}_states *l)
         return f"select({kind}({literal(start, dtype)}), {lanes}, {begun})"
 
 
-def _set(holder: str, trees: Trees) -> str:
+def _set(holder: str, trees: NamedTrees) -> str:
     """Set fields of what `holder` names to the values of trees."""
     return assigned([(f"{holder}.{name}", tree) for name, tree in trees], ONE)
 

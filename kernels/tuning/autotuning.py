@@ -14,7 +14,7 @@ from chunkfold.kernels.errors import ChunkfoldError
 from chunkfold.kernels.fold.fold import Fold
 from chunkfold.kernels.geometry import FOLDS, SHORT_RUN, Box, box
 from chunkfold.kernels.program.device_context import DeviceContext
-from chunkfold.kernels.tuning.trial import Request
+from chunkfold.kernels.tuning.trial import TrialRequest
 
 _FEW_BYTES = 4 << 20
 """What a CPU's cache holds: threads that read also fold so much at a time."""
@@ -33,7 +33,7 @@ _MARGIN = 1.05
 """How much faster than the table's first another must be, for the noise."""
 
 
-def race(opened: DeviceContext, request: Request) -> Sequence[float]:
+def race(opened: DeviceContext, request: TrialRequest) -> Sequence[float]:
     """Return the bytes per second that each tuning folds; nothing if there is but one.
 
     Of a CPU half of the bytes come from memory, and half from a cache. 0 stands for one that fails.

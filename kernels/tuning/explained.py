@@ -8,7 +8,7 @@ from typing import NamedTuple
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.fold.programs import launched
 from chunkfold.kernels.geometry import Box
-from chunkfold.kernels.tuning.choice import Choice
+from chunkfold.kernels.tuning.tuning_choice import TuningChoice
 
 
 class Reason(NamedTuple):
@@ -19,7 +19,7 @@ class Reason(NamedTuple):
     why: str
 
 
-def explained(choice: Choice, accumulator: Accumulator, boxes: Iterable[Box]) -> list[Reason]:
+def explained(choice: TuningChoice, accumulator: Accumulator, boxes: Iterable[Box]) -> list[Reason]:
     """Say how boxes are folded into an accumulator, and why, each thing once."""
     tuning = choice.tuning
     found = [
@@ -35,7 +35,7 @@ def explained(choice: Choice, accumulator: Accumulator, boxes: Iterable[Box]) ->
     return list(dict.fromkeys(found))
 
 
-def _of_box(part: Box, accumulator: Accumulator, choice: Choice) -> Iterator[Reason]:
+def _of_box(part: Box, accumulator: Accumulator, choice: TuningChoice) -> Iterator[Reason]:
     kernel, why = part.kernel_because
     yield Reason("kernel", kernel, why)
     folded_by = choice.tuning.fold(kernel)

@@ -51,7 +51,7 @@ def kernel_files(kernels: Collection[str]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Request:
+class TrialRequest:
     """A reduction to try on a device, in shapes of which the fastest is wanted."""
 
     device: Device
@@ -125,7 +125,7 @@ class Verdict:
     """Whether it would be the same another time: not if the machine was busy or full."""
 
 
-def verdict_of(request: Request) -> Verdict:
+def verdict_of(request: TrialRequest) -> Verdict:
     """Return the verdict of a request, from disk where it is known, else by trying.
 
     That all went well holds of whatever has the same kernels; what did not names its monoids.
@@ -162,7 +162,7 @@ def _recorded(path: Path, tunings: int) -> Verdict | None:
     return verdict if verdict.chosen in range(tunings) else None
 
 
-def _tried(request: Request) -> Verdict:
+def _tried(request: TrialRequest) -> Verdict:
     try:
         environment = os.environ | child_environment()
         verdict = Verdict(**json.loads(processes.ask(request, environment, TRIAL_DEADLINE_S)))

@@ -15,6 +15,7 @@ from chunkfold.kernels.accumulator.component import Component
 from chunkfold.kernels.accumulator.partial import Partial
 from chunkfold.kernels.accumulator.sums import exact_sums
 from chunkfold.kernels.binding.evaluation import evaluated
+from chunkfold.kernels.binding.law_samples import InputArrays
 from chunkfold.kernels.binding.reference import elements_of
 from chunkfold.kernels.binding.samples import inputs_of
 from chunkfold.kernels.exact.limbs import integers, specials
@@ -25,11 +26,9 @@ COUNT = 1031
 """Elements of a sample: a prime, so that no stage divides it."""
 _RTOL = {"float32": 1e-4, "float64": 1e-8}
 """Relative difference of what rounds: of sums in another order, and of devices' functions."""
-Rows = Sequence[np.ndarray]
-"""Numbers, a row for each input."""
 
 
-def samples(accumulator: Accumulator) -> Iterator[tuple[Rows, bool]]:
+def samples(accumulator: Accumulator) -> Iterator[tuple[InputArrays, bool]]:
     """Yield numbers of each input, and whether what rounds is to agree on them."""
     inputs = range(len(accumulator.stored))
     counts = np.arange(COUNT)
@@ -79,7 +78,10 @@ class Answers:
     """
 
     def __init__(
-        self, accumulator: Accumulator, values: Rows, groups: Sequence[np.ndarray] | None = None
+        self,
+        accumulator: Accumulator,
+        values: InputArrays,
+        groups: Sequence[np.ndarray] | None = None,
     ) -> None:
         self._accumulator = accumulator
         elements = elements_of(accumulator, inputs_of(accumulator, values))

@@ -19,6 +19,7 @@ import pyopencl as cl
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.accumulator.partial import Partial
+from chunkfold.kernels.binding.law_samples import InputArrays
 from chunkfold.kernels.binding.laws import try_laws
 from chunkfold.kernels.binding.samples import inputs_of
 from chunkfold.kernels.device.device import Device
@@ -27,13 +28,13 @@ from chunkfold.kernels.fold.combine import Combiner
 from chunkfold.kernels.fold.fold import Fold
 from chunkfold.kernels.fold.keyed.fold import KeyedFold
 from chunkfold.kernels.fold.keyed.layout import keyed_box
-from chunkfold.kernels.fold.selection import Selection
+from chunkfold.kernels.fold.selection import RankSelection
 from chunkfold.kernels.geometry import BY_KEY, CHOOSE, Box, box
 from chunkfold.kernels.program.device_context import DeviceContext
 from chunkfold.kernels.program.options import Tuning
 from chunkfold.kernels.tuning.autotuning import fastest_first, race
-from chunkfold.kernels.tuning.trial import TRIAL_DEADLINE_S, Request, Verdict
-from chunkfold.kernels.tuning.trial_answers import COUNT, Answers, Rows, samples
+from chunkfold.kernels.tuning.trial import TRIAL_DEADLINE_S, TrialRequest, Verdict
+from chunkfold.kernels.tuning.trial_answers import COUNT, Answers, samples
 
 _BY_KEY = (((COUNT,), (0,)), ((206, 5), (0,)), ((5, 206), (1,)))
 """Shapes and what is reduced by key."""
@@ -92,9 +93,9 @@ def main() -> None:
         shutil.rmtree(sys.argv[1], ignore_errors=True)
 
 
-def _next_request() -> Request | None:
+def _next_request() -> TrialRequest | None:
     try:
-        request: Request = pickle.load(sys.stdin.buffer)
+        request: TrialRequest = pickle.load(sys.stdin.buffer)
     except EOFError:
         return None
     return request
@@ -106,7 +107,7 @@ def _opened(device: Device) -> DeviceContext:
     return DeviceContext(device)
 
 
-def _verdict(request: Request) -> Verdict:
+def _verdict(request: TrialRequest) -> Verdict:
     """Try the fastest tuning first."""
     try:
         opened = _opened(request.device)
@@ -120,7 +121,7 @@ def _verdict(request: Request) -> Verdict:
     return verdict
 
 
-def _verdict_of(opened: DeviceContext, request: Request, tuning: Tuning) -> Verdict:
+def _verdict_of(opened: DeviceContext, request: TrialRequest, tuning: Tuning) -> Verdict:
     try:
         broken = try_laws(request.accumulator).broken
         if broken:
@@ -134,7 +135,7 @@ def _verdict_of(opened: DeviceContext, request: Request, tuning: Tuning) -> Verd
         return Verdict(usable=False, reason=str(error), local_limit=limit)
 
 
-def _local_limit(opened: DeviceContext, request: Request, tuning: Tuning) -> int:
+def _local_limit(opened: DeviceContext, request: TrialRequest, tuning: Tuning) -> int:
     """Return the work-items that the tightest kernel allows if they are fewer than asked, else 0.
 
     For launches that were refused: NVIDIA's driver says 256 of kernels that it runs with 1,024.
@@ -153,7 +154,7 @@ def _local_limit(opened: DeviceContext, request: Request, tuning: Tuning) -> int
     return min(limits, default=0)
 
 
-def _compare(opened: DeviceContext, request: Request, tuning: Tuning) -> Verdict:
+def _compare(opened: DeviceContext, request: TrialRequest, tuning: Tuning) -> Verdict:
     """Fold the same data in several ways; all must agree, and with NumPy where it can say."""
     for values, rounds in samples(request.accumulator):
         inputs = inputs_of(request.accumulator, values)
@@ -168,7 +169,7 @@ def _compare(opened: DeviceContext, request: Request, tuning: Tuning) -> Verdict
 class _Sample(NamedTuple):
     """Elements that are folded in all ways."""
 
-    values: Rows
+    values: InputArrays
     buffers: list[cl.Buffer]
     """Of each input, as it is stored."""
     rounds: bool
@@ -180,7 +181,7 @@ def _uploaded(opened: DeviceContext, array: np.ndarray) -> cl.Buffer:
     return cl.Buffer(opened.context, flags, hostbuf=array)
 
 
-def _wrong(opened: DeviceContext, request: Request, tuning: Tuning, sample: _Sample) -> str:
+def _wrong(opened: DeviceContext, request: TrialRequest, tuning: Tuning, sample: _Sample) -> str:
     """Fold all elements into one output; say what is wrong with it, if anything is."""
     accumulator = request.accumulator
     ways = [boxes for kernel in request.kernels for boxes in _WAYS.get(kernel, ())]
@@ -207,7 +208,9 @@ def _wrong(opened: DeviceContext, request: Request, tuning: Tuning, sample: _Sam
     return answers.wrong(done, first, rounds=sample.rounds)
 
 
-def _wrong_by_key(opened: DeviceContext, request: Request, tuning: Tuning, sample: _Sample) -> str:
+def _wrong_by_key(
+    opened: DeviceContext, request: TrialRequest, tuning: Tuning, sample: _Sample
+) -> str:
     """Fold elements by key, a few outputs of each; say what is wrong, if anything is."""
     accumulator = request.accumulator
     ways = [(way, local) for way in BY_KEY for local in (True, False) if way in request.kernels]
@@ -235,7 +238,9 @@ def _wrong_by_key(opened: DeviceContext, request: Request, tuning: Tuning, sampl
     return ""
 
 
-def _wrong_choice(opened: DeviceContext, request: Request, tuning: Tuning, sample: _Sample) -> str:
+def _wrong_choice(
+    opened: DeviceContext, request: TrialRequest, tuning: Tuning, sample: _Sample
+) -> str:
     """Choose among elements by their ranks; say what is wrong, if anything is."""
     if CHOOSE not in request.kernels:
         return ""
@@ -244,7 +249,7 @@ def _wrong_choice(opened: DeviceContext, request: Request, tuning: Tuning, sampl
     each = Fold(opened, accumulator, tuning, part.outputs, queue)
     each.add(sample.buffers, part)
     (keys,) = each.finish().arrays.values()
-    kept = Selection(opened, accumulator, tuning, outputs, depth, queue)
+    kept = RankSelection(opened, accumulator, tuning, outputs, depth, queue)
     kept.add(sample.buffers, part, [(0, 0, depth)])
     ranks = np.arange(2 * outputs).reshape(outputs, 2) * 7 % depth
     ordered = np.sort(keys.reshape(_KEPT), axis=0)

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from chunkfold.boxes import elements_of
-from chunkfold.decoding.codecs import Codec, Stored, room_of
+from chunkfold.boxes import Slices, elements_of
+from chunkfold.decoding.codecs import Codec, StoredBytes, room_of
 from chunkfold.decoding.decode_units import InTurn, Out, leads, target_in, view
 from chunkfold.stores.objects import decode_clock, scratch
 
@@ -23,8 +23,6 @@ JOINED_BYTES = 2 << 20
 
 
 _NOTHING = np.empty(0, np.uint8)
-Place = tuple[slice, ...]
-"""A box of a chunk, or of a region."""
 
 
 class Chunk(Protocol):
@@ -46,12 +44,12 @@ class Chunk(Protocol):
         """
 
 
-Wanted = tuple[Chunk | None, Place, Place, bool]
+WantedChunk = tuple[Chunk | None, Slices, Slices, bool]
 """A chunk, None if it is not stored; what is taken of it, where that is in the region, and whether
 it is all of it."""
 
 
-_Waiting = tuple[Chunk, int, Place]
+_Waiting = tuple[Chunk, int, Slices]
 """A chunk that was read: it, where its first byte goes, and where it is in the region."""
 
 
@@ -69,7 +67,7 @@ def decode_alone(chunk: Chunk | None, target: np.ndarray, fill: Any) -> None:
 
 
 def decode_joined(
-    codec: Codec, shape: tuple[int, ...], fill: Any, chunks: Iterable[Wanted], out: Out
+    codec: Codec, shape: tuple[int, ...], fill: Any, chunks: Iterable[WantedChunk], out: Out
 ) -> Iterator[None]:
     """Decode chunks into `out`, those that go side by side there in one call.
 
@@ -132,7 +130,7 @@ def decode_joined(
         decode(stored[:used])
 
 
-def _begin_of(out: Out, source: Place, within: Place, shape: tuple[int, ...], whole: bool) -> int:
+def _begin_of(out: Out, source: Slices, within: Slices, shape: tuple[int, ...], whole: bool) -> int:
     """Return where the first byte of a chunk goes, if it may be decoded there; else -1."""
     if isinstance(out, InTurn):
         leading = whole or leads(source, shape)
@@ -143,7 +141,7 @@ def _begin_of(out: Out, source: Place, within: Place, shape: tuple[int, ...], wh
 
 
 def _read(
-    chunk: Chunk, memory: Stored, frame_bytes: Callable[[Stored], int | None], nbytes: int
+    chunk: Chunk, memory: StoredBytes, frame_bytes: Callable[[StoredBytes], int | None], nbytes: int
 ) -> int:
     """Read a chunk; return its bytes, or 0 if it is not one frame of so many decoded bytes."""
     try:
@@ -154,12 +152,12 @@ def _read(
 
 
 def _decode(
-    into: Callable[[Stored, np.ndarray], Any],
+    into: Callable[[StoredBytes, np.ndarray], Any],
     decoded: np.ndarray,
     nbytes: int,
     out: Out,
     waiting: list[_Waiting],
-    stored: Stored,
+    stored: StoredBytes,
 ) -> None:
     """Decode those that wait, in one call; one by one if that fails, for some are damaged."""
     first = waiting[0][1]

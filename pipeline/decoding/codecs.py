@@ -17,7 +17,7 @@ import google_crc32c
 import numpy as np
 from numcodecs import blosc, lz4, zstd
 
-Stored = memoryview
+StoredBytes = memoryview
 """Bytes as they are stored."""
 
 
@@ -26,17 +26,17 @@ class Codec:
     """One codec, undone."""
 
     name: str
-    decode: Callable[[Stored, int], Any]
+    decode: Callable[[StoredBytes, int], Any]
     """Returns the decoded bytes, in memory of its own or that of its argument; at most so many and
     one more, where the format allows to stop."""
-    size: Callable[[Stored], int | None] | None = None
+    size: Callable[[StoredBytes], int | None] | None = None
     """Returns the decoded bytes that the header promises; None if it does not say.
 
     Raises ValueError where the stored bytes cannot be whole: some decoders would read on.
     """
-    into: Callable[[Stored, np.ndarray], Any] | None = None
+    into: Callable[[StoredBytes, np.ndarray], Any] | None = None
     """Decodes into memory of the promised size; where `size` is, this is too."""
-    whole: Callable[[Stored], int | None] | None = None
+    whole: Callable[[StoredBytes], int | None] | None = None
     """Returns the decoded bytes of what is one whole frame, if frames one behind another are
     decoded in one call; None if it is anything else. It may raise IndexError or ValueError.
 
@@ -59,7 +59,7 @@ def chain_of(names: Sequence[str]) -> Chain | None:
     return None if None in known else tuple(codec for codec in reversed(known) if codec)
 
 
-def undo(chain: Chain, stored: Stored, out: np.ndarray) -> None:
+def undo(chain: Chain, stored: StoredBytes, out: np.ndarray) -> None:
     """Decode a chunk into `out`, uint8, of exactly its decoded size.
 
     Raises
@@ -111,7 +111,7 @@ _ZSTD_RLE = 1
 """The type of a block that is one byte, many times over."""
 
 
-def _zstd_size(stored: Stored) -> int | None:
+def _zstd_size(stored: StoredBytes) -> int | None:
     """Read the content size off a frame's header (RFC 8878, 3.1.1.1)."""
     magic, descriptor = _ZSTD_BEGIN.unpack_from(stored) if len(stored) >= 5 else (0, 0)
     if magic != 0xFD2FB528:
@@ -135,7 +135,7 @@ def _zstd_content_size(descriptor: int) -> tuple[int, int]:
 _ZSTD_CONTENT_SIZE = [_zstd_content_size(descriptor) for descriptor in range(256)]
 
 
-def _zstd_whole(stored: Stored) -> int | None:
+def _zstd_whole(stored: StoredBytes) -> int | None:
     """Go from block to block of a frame (RFC 8878, 3.1.1.2); return its size if it ends there.
 
     Raises
@@ -153,7 +153,7 @@ def _zstd_whole(stored: Stored) -> int | None:
     return size if at + 4 * (descriptor >> 2 & 1) == len(stored) else None  # with a checksum
 
 
-def _blosc_size(stored: Stored) -> int:
+def _blosc_size(stored: StoredBytes) -> int:
     """Read the sizes off the header; Blosc itself would read beyond the end of a short chunk.
 
     What stands behind the bytes that the header counts is nothing to Blosc.
@@ -166,13 +166,13 @@ def _blosc_size(stored: Stored) -> int:
     return int(size)
 
 
-def _lz4_size(stored: Stored) -> int:
+def _lz4_size(stored: StoredBytes) -> int:
     if len(stored) < 4:
         raise ValueError(f"it has {len(stored)} bytes, less than the header of lz4")
     return int.from_bytes(stored[:4], "little")
 
 
-def _without_crc32c(stored: Stored) -> Stored:
+def _without_crc32c(stored: StoredBytes) -> StoredBytes:
     """Check the checksum behind the bytes."""
     if len(stored) < 4:
         raise ValueError(f"it has {len(stored)} bytes, less than a crc32c")
@@ -183,12 +183,12 @@ def _without_crc32c(stored: Stored) -> Stored:
     return data
 
 
-def _unzlib(stored: Stored, most: int) -> bytes:
+def _unzlib(stored: StoredBytes, most: int) -> bytes:
     """Decode one stream; what stands behind it is nothing, as to zlib.decompress."""
     return _inflated(zlib.decompressobj(), stored, most)
 
 
-def _ungzip(stored: Stored, most: int) -> bytes:
+def _ungzip(stored: StoredBytes, most: int) -> bytes:
     """Decode members, one behind another, as gzip.decompress, which knows no bound."""
     found, rest = b"", stored
     while rest and len(found) <= most:
@@ -198,7 +198,7 @@ def _ungzip(stored: Stored, most: int) -> bytes:
     return found
 
 
-def _inflated(stream: Any, stored: Stored, most: int) -> bytes:
+def _inflated(stream: Any, stored: StoredBytes, most: int) -> bytes:
     """Decode so many bytes at most and one more: of 4 MB that are damaged there may come 4 GB."""
     found: bytes = stream.decompress(stored, most + 1)
     if len(found) <= most and not stream.eof:

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from chunkfold.decoding.codecs import Chain, Stored, most_stored, undo
+from chunkfold.decoding.codecs import Chain, StoredBytes, most_stored, undo
 from chunkfold.decoding.decode_units import run_of
 from chunkfold.stores.objects import Span, StoredObject, decode_clock, scratch
 
@@ -58,7 +58,7 @@ class Decoder:
         if not alone:
             target[...] = memory.view(self.dtype).reshape(shape)[within]
 
-    def undo(self, found: Stored, source: Sequence[slice], target: np.ndarray) -> None:
+    def undo(self, found: StoredBytes, source: Sequence[slice], target: np.ndarray) -> None:
         """Decode a chunk's bytes, where they are wanted if all of it is, and take a part of it."""
         whole = self.whole(target)
         chunk = target.reshape(-1).view(np.uint8) if whole else scratch.room("decoded", self.nbytes)

@@ -18,7 +18,7 @@ import numpy as np
 from chunkfold.bad_chunks import BadChunk
 from chunkfold.decoding.batched import (
     JOINED_BYTES,
-    Wanted,
+    WantedChunk,
     decode_alone,
     decode_joined,
     joinable,
@@ -33,7 +33,7 @@ from chunkfold.stores.expected import Expected
 from chunkfold.stores.objects import LocalObjects, Objects, scratch
 from chunkfold.stores.remote import RemoteObjects
 
-Region = tuple[Sequence[slice], Expected | None]
+DirectRegion = tuple[Sequence[slice], Expected | None]
 """A box of an array, and what is known of its objects."""
 _NO_SPAN = (ABSENT, ABSENT)
 """Where an index says that a chunk is not stored."""
@@ -100,7 +100,7 @@ class Direct:
         for _ in self.each(name, [(region, known)], into):
             pass
 
-    def each(self, name: str, regions: Iterable[Region], out: Out) -> Iterator[None]:
+    def each(self, name: str, regions: Iterable[DirectRegion], out: Out) -> Iterator[None]:
         """Decode a region, or several where they go in turn.
 
         There it stops whenever there is no room for another chunk: all is there then that has a
@@ -147,7 +147,7 @@ class Direct:
         bad = BadChunk(name, kind, self.key(place), self.codecs, self.objects.where, reason)
         return unreadable(bad, error)
 
-    def _decode(self, chunks: Iterator[Wanted], out: Out) -> Iterator[None]:
+    def _decode(self, chunks: Iterator[WantedChunk], out: Out) -> Iterator[None]:
         """Decode chunks, or fill where there is none; as `each`."""
         found = ahead(chunks)
         if self.joins:
@@ -220,7 +220,7 @@ class Direct:
                 spans = self.shards.spans(stored, [inner for inner, _, _ in cells])
                 shard.refuse_lacking(spans.count(_NO_SPAN))
                 stored.fetch([span for span in spans if sum(span) <= stored.size])
-            chunks: Iterator[Wanted] = (
+            chunks: Iterator[WantedChunk] = (
                 (
                     None
                     if stored is None or span == _NO_SPAN

@@ -12,11 +12,11 @@ import numpy as np
 
 from chunkfold.decoding.decode_units import cells_of
 from chunkfold.errors import MissingError
-from chunkfold.stores.expected import Expected, State
+from chunkfold.stores.expected import Expected, ObjectState
 from chunkfold.stores.fetching import Fetched
 from chunkfold.stores.objects import LocalObjects, Span, StoredObject
 from chunkfold.stores.remote import RemoteObjects, landed
-from chunkfold.stores.requests import Landing
+from chunkfold.stores.requests import PendingResponse
 
 if TYPE_CHECKING:
     from chunkfold.decoding.direct import Direct
@@ -35,7 +35,7 @@ class WantedObject(NamedTuple):
     key: str
     source: tuple[slice, ...]
     known: Expected | None
-    landing: Landing[Fetched | None] | None = None
+    landing: PendingResponse[Fetched | None] | None = None
     """Where it comes, if it was asked for already."""
 
     @property
@@ -66,7 +66,7 @@ class WantedObject(NamedTuple):
         index = None if self.of.shards is None else self.of.shards.index_span
         return self.of.objects.open(self.key, self.of.nbytes, index)
 
-    def check(self, found: State | None) -> None:
+    def check(self, found: ObjectState | None) -> None:
         """See that it is the one that is known."""
         if self.known is not None:
             self.known.check(self.place, found)
@@ -90,7 +90,7 @@ class WantedObject(NamedTuple):
             raise MissingError(f"lacks {count:,} of its chunks that are selected")
 
     @property
-    def compared(self) -> Callable[[State], None] | None:
+    def compared(self) -> Callable[[ObjectState], None] | None:
         """What compares its state with the listing; None if it was not listed."""
         known = self.known
         return None if known is None or not known.listed else partial(known.check, self.place)

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from chunkfold.grid import Taken
 from chunkfold.planning.request import Request
 from chunkfold.positions import crossed
-
-Index = slice | np.ndarray
 
 
 def arranged(requests: Sequence[Request]) -> tuple[Request, ...]:
@@ -31,7 +30,7 @@ def arranged(requests: Sequence[Request]) -> tuple[Request, ...]:
 
 def _turned(request: Request, turned: Sequence[int]) -> Request:
     """Return a reduction that takes what is selected in the order of its axes."""
-    chosen, orders = list(request.chosen), dict[int, Index]()
+    chosen, orders = list(request.chosen), dict[int, Taken]()
     for n in turned:
         axis, orders[n] = chosen[n].ascending()
         chosen[n] = replace(axis, order=None) if n in request.reduced else axis
@@ -43,7 +42,7 @@ def _turned(request: Request, turned: Sequence[int]) -> Request:
     return replace(request, chosen=tuple(chosen), grouping=grouping, held=tuple(held))
 
 
-def _along(values: np.ndarray, axes: tuple[int, ...], orders: Mapping[int, Index]) -> np.ndarray:
+def _along(values: np.ndarray, axes: tuple[int, ...], orders: Mapping[int, Taken]) -> np.ndarray:
     """Return what goes along some axes in another order, C-contiguous."""
     cut = crossed(values, [orders.get(n, slice(None)) for n in axes])
     return np.array(cut, order="C")

@@ -13,7 +13,7 @@ import numpy as np
 
 from chunkfold.errors import PlanError
 from chunkfold.planning.options import Options
-from chunkfold.sources.axis_names import Axis
+from chunkfold.sources.axis_names import AxisOption
 from chunkfold.sources.resampling import resamplings
 
 
@@ -23,7 +23,7 @@ class Asked:
 
     by: Any
     """What it is made of."""
-    by_axis: Axis = None
+    by_axis: AxisOption = None
     groups: Any = None
 
 

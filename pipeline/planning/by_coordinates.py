@@ -23,7 +23,7 @@ from chunkfold.sources.stored_coordinates import stored_coordinate
 if TYPE_CHECKING:
     import xarray
 
-Coordinate = Callable[[str], "xarray.DataArray | None"]
+CoordinateOf = Callable[[str], "xarray.DataArray | None"]
 """Returns the coordinate of an axis, by its name; None if it has none."""
 
 
@@ -66,7 +66,7 @@ def with_lists(selection: Selection) -> Selection:
     return tuple(map(read, selection)) if isinstance(selection, tuple) else read(selection)
 
 
-def positions(options: Options, data: Named, coordinate: Coordinate) -> Mapping[str, Any]:
+def positions(options: Options, data: Named, coordinate: CoordinateOf) -> Mapping[str, Any]:
     """Return what `sel` selects of each axis that it names; raises as `by_positions`."""
     names = [name for name in axis_names(data, range(len(data.shape))) or [] if name]
     found = {}

@@ -12,8 +12,13 @@ import numpy as np
 from chunkfold.errors import PlanError
 from chunkfold.grid import Axis
 from chunkfold.selections import Selection
-from chunkfold.sources.axis_names import Axis as AxisName
-from chunkfold.sources.axis_names import Named, axis_names, axis_numbers, normalized_axes
+from chunkfold.sources.axis_names import (
+    AxisOption,
+    Named,
+    axis_names,
+    axis_numbers,
+    normalized_axes,
+)
 
 BOUNDARIES = ("exact", "trim", "pad")
 Boundary = str | Mapping[int | str, str]
@@ -56,7 +61,7 @@ def coarsened(
     selection: Selection,
     coarsen: Mapping[int | str, int],
     boundary: Boundary,
-    axis: AxisName,
+    axis: AxisOption,
 ) -> tuple[Axis, ...]:
     """Return what is selected along each axis, with windows along those that have some.
 

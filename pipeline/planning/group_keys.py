@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from chunkfold.boxes import Slices
 from chunkfold.errors import PlanError
 from chunkfold.grid import Piece
 from chunkfold.kernels.geometry import c_strides
@@ -23,11 +24,10 @@ RENUMBERED_BYTES = 16 << 20
 """Labels that are numbered anew for a block, at most."""
 COUNTED_BYTES = 4 << 20
 """Counts of keys that are kept."""
-Place = tuple[slice, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Factor:
+class LabelCodes:
     """The number of one label of each element, along some axes; the same along all others."""
 
     axes: tuple[int, ...]
@@ -37,14 +37,14 @@ class Factor:
     count: int
     """Number of labels."""
 
-    def joined(self, other: Factor) -> Factor:
+    def joined(self, other: LabelCodes) -> LabelCodes:
         """Return both as one, along the axes that either has; labels count in C order."""
         axes = tuple(sorted({*self.axes, *other.axes}))
         one, two = self.spread(axes), other.spread(axes)
         none = (one < 0) | (two < 0)
         codes = np.where(none, -1, one.astype(np.int64) * other.count + two)
         count = self.count * other.count
-        return Factor(axes, narrow(codes, count), count)
+        return LabelCodes(axes, narrow(codes, count), count)
 
     def spread(self, axes: Sequence[int]) -> np.ndarray:
         """Return the codes with an axis for each of `axes`, of one element where they lack it."""
@@ -59,7 +59,7 @@ class Keys:
     Labels along axes of their own are never put together for the whole array.
     """
 
-    factors: tuple[Factor, ...]
+    factors: tuple[LabelCodes, ...]
     strides: tuple[int, ...]
     """What a label more of each is to the number of a group."""
     count: int
@@ -67,7 +67,7 @@ class Keys:
     _counted: dict[tuple[tuple[int, int], ...], np.ndarray] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, labels: Sequence[Factor]) -> Keys:
+    def of(cls, labels: Sequence[LabelCodes]) -> Keys:
         """Return the keys of one label, or of several.
 
         Raises
@@ -80,7 +80,7 @@ class Keys:
         if count * len(labels) >= 1 << 31:
             told = " x ".join(f"{one:,}" for one in counts)
             raise PlanError(f"labels make {told} groups, of which no device counts so many")
-        held: list[tuple[Factor, int]] = []
+        held: list[tuple[LabelCodes, int]] = []
         for one, stride in zip(labels, c_strides(counts), strict=True):
             # Neighbours of which one has all axes of the other take no more room as one.
             if held and _nested(held[-1][0].axes, one.axes):
@@ -118,7 +118,7 @@ class Keys:
             replace(one, axes=tuple(axes[n] for n in one.axes)) for one in self.factors
         )
 
-    def of_factors(self, factors: Iterable[Factor]) -> Keys:
+    def of_factors(self, factors: Iterable[LabelCodes]) -> Keys:
         """Return them with others in the place of these, of the same labels."""
         return Keys(tuple(factors), self.strides, self.count)
 
@@ -147,14 +147,14 @@ class Keys:
         counts = tuple(one.count for one in self.factors)
         return PackedKeys(packed, counts, self.strides, self.count)
 
-    def place(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Place:
+    def place(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Slices:
         """Return where the keys are of a part of a leaf."""
         return tuple(
             slice(pieces[n].position + within[n].start, pieces[n].position + within[n].stop)
             for n in self.axes
         )
 
-    def at(self, place: Place) -> np.ndarray:
+    def at(self, place: Slices) -> np.ndarray:
         """Return the keys at a place: int32, C-contiguous; those of what is in no group are < 0."""
         if len(self.factors) == 1:
             return np.ascontiguousarray(self.factors[0].codes[place], np.int32)
@@ -165,19 +165,19 @@ class Keys:
         """Return the keys of all that have different ones: int32, along `axes`."""
         return self.at(tuple(slice(0, size) for size in self._shape))
 
-    def _spread(self, number: int, place: Place) -> np.ndarray:
+    def _spread(self, number: int, place: Slices) -> np.ndarray:
         """Return what a label adds to keys, as it is broadcast: what lacks it takes all of them."""
         one, stride = self._part(number, place), np.int32(self.strides[number])
         codes = one.spread(self.axes).astype(np.int32)
         return np.where(codes < 0, np.int32(-self.count), codes * stride)
 
-    def _part(self, number: int, place: Place) -> Factor:
+    def _part(self, number: int, place: Slices) -> LabelCodes:
         """Return the codes of a label at a place."""
         one, axes = self.factors[number], self.axes
         cut = tuple(place[axes.index(axis)] for axis in one.axes)
         return replace(one, codes=one.codes[cut])
 
-    def of_some(self, reach: Place) -> tuple[Keys, np.ndarray] | None:
+    def of_some(self, reach: Slices) -> tuple[Keys, np.ndarray] | None:
         """Return the keys among the groups that may be in a box alone, and which these are.
 
         None if all may be, or if labels are more than each block should have a copy of. Of several
@@ -194,21 +194,21 @@ class Keys:
         """
         if self.nbytes > RENUMBERED_BYTES:
             return None
-        factors, numbers = list[Factor](), np.zeros(1, np.int64)
+        factors, numbers = list[LabelCodes](), np.zeros(1, np.int64)
         for one, stride in zip(self.factors, self.strides, strict=True):
             met = np.unique(one.codes[tuple(reach[axis] for axis in one.axes)])
             met = met[met >= 0].astype(np.int64) if (met >= 0).any() else np.zeros(1, np.int64)
             renumbered = np.full(one.count + 1, -1)  # the last is of what has no label
             renumbered[met] = np.arange(len(met))
             codes = narrow(renumbered, len(met))[one.codes]
-            factors.append(Factor(one.axes, codes, len(met)))
+            factors.append(LabelCodes(one.axes, codes, len(met)))
             numbers = np.add.outer(numbers, met * stride).reshape(-1)
         if len(numbers) == self.count:
             return None
         strides = tuple(c_strides([one.count for one in factors]))
         return Keys(tuple(factors), strides, len(numbers)), numbers
 
-    def counts(self, place: Place) -> np.ndarray:
+    def counts(self, place: Slices) -> np.ndarray:
         """Count the keys of each group at a place: int64, (count,), not to be written to.
 
         Those of the latest places are kept: what lies above each other has the same.
@@ -221,7 +221,7 @@ class Keys:
             self._counted[name] = found
         return self._counted[name]
 
-    def _count(self, place: Place) -> np.ndarray:
+    def _count(self, place: Slices) -> np.ndarray:
         if sum(len(one.axes) for one in self.factors) > len(self.axes):  # labels share some
             return _counted(self.at(place), self.count)
         each = [self._part(n, place) for n in range(len(self.factors))]
@@ -244,11 +244,11 @@ class PackedKeys:
         made = []
         for (axes, packed, dtype, shape), count in zip(self.factors, self.counts, strict=True):
             codes = np.frombuffer(zlib.decompress(packed), dtype).reshape(shape)
-            made.append(Factor(axes, codes, count))
+            made.append(LabelCodes(axes, codes, count))
         return Keys(tuple(made), self.strides, self.count)
 
 
-def place_key(place: Place) -> tuple[tuple[int, int], ...]:
+def place_key(place: Slices) -> tuple[tuple[int, int], ...]:
     """Return what tells a place from others; slices have no hash."""
     return tuple((along.start, along.stop) for along in place)
 

@@ -12,17 +12,23 @@ from typing import Any
 import numpy as np
 
 from chunkfold.errors import PlanError
-from chunkfold.grid import Axis as Along
+from chunkfold.grid import Axis
 from chunkfold.planning.asked_labels import Asked, asked_labels
-from chunkfold.planning.group_keys import Factor, Keys
+from chunkfold.planning.group_keys import Keys, LabelCodes
 from chunkfold.planning.options import Options
 from chunkfold.planning.own_keys import OwnKeys
 from chunkfold.positions import crossed
-from chunkfold.sources.any_labels import Label, any_labels, numbers_of
-from chunkfold.sources.axis_names import Axis, Named, axis_names, axis_numbers, normalized_axes
+from chunkfold.sources.any_labels import GroupsOfLabel, any_labels, numbers_of
+from chunkfold.sources.axis_names import (
+    AxisOption,
+    Named,
+    axis_names,
+    axis_numbers,
+    normalized_axes,
+)
 from chunkfold.sources.bins import Bins, Intervals
 from chunkfold.sources.label_numbers import narrow, transposed
-from chunkfold.sources.labels import Given
+from chunkfold.sources.labels import GivenLabels
 
 AnyKeys = Keys | OwnKeys
 """Held by workers, or made of the elements."""
@@ -34,7 +40,7 @@ class Grouping:
 
     keys: AnyKeys
     """Which group each element is in."""
-    labels: tuple[Label, ...]
+    labels: tuple[GroupsOfLabel, ...]
     """Of each its groups, in the order of the results' axes."""
 
     @property
@@ -74,7 +80,7 @@ class Grouping:
 
 
 def grouping_of(
-    options: Options, source: Named, chosen: Sequence[Along], reduced: Sequence[int]
+    options: Options, source: Named, chosen: Sequence[Axis], reduced: Sequence[int]
 ) -> Grouping | None:
     """Read labels and lay them along a source's axes; None if elements have none.
 
@@ -104,7 +110,7 @@ def _of_elements(by: Any) -> bool:
 
 
 def _own(
-    asked: Sequence[Asked], source: Named, chosen: Sequence[Along], reduced: Sequence[int]
+    asked: Sequence[Asked], source: Named, chosen: Sequence[Axis], reduced: Sequence[int]
 ) -> Grouping:
     """Return groups that are bins of the elements themselves."""
     (one, *others) = asked
@@ -125,7 +131,7 @@ def _own(
         )
     alive = tuple(n for n in reduced if not chosen[n].dropped)
     intervals = Intervals(one.by.edges, one.by.right)
-    label = Label(intervals.texts, source.name, _axis_of(source), intervals=intervals)
+    label = GroupsOfLabel(intervals.texts, source.name, _axis_of(source), intervals=intervals)
     return Grouping(OwnKeys(alive or tuple(reduced[:1]), intervals), (label,))
 
 
@@ -134,12 +140,12 @@ def _axis_of(source: Named) -> str:
     arrays = getattr(source, "arrays", None)
     called = arrays[0].name if arrays else PurePosixPath(source.name).name
     plain = isinstance(called, str) and re.fullmatch(r"[^\W\d]\w*", called)
-    return f"{called if plain else Given.axis}_bins"
+    return f"{called if plain else GivenLabels.axis}_bins"
 
 
 def _factor(
-    asked: Asked, options: Options, source: Named, chosen: Sequence[Along], reduced: set[int]
-) -> tuple[Factor, Label]:
+    asked: Asked, options: Options, source: Named, chosen: Sequence[Axis], reduced: set[int]
+) -> tuple[LabelCodes, GroupsOfLabel]:
     given = any_labels(
         asked.by, source, options.storage_options, mask_and_scale=bool(options.mask_and_scale)
     )
@@ -151,10 +157,10 @@ def _factor(
     values, missing = crossed(given.values, cut), crossed(given.missing, cut)
     codes, label = numbers_of(asked.by, given, values, missing, asked.groups)
     count = len(label.groups)
-    return Factor(tuple(along), narrow(codes, count), count), label
+    return LabelCodes(tuple(along), narrow(codes, count), count), label
 
 
-def _apart(labels: Sequence[Label]) -> tuple[Label, ...]:
+def _apart(labels: Sequence[GroupsOfLabel]) -> tuple[GroupsOfLabel, ...]:
     """Number the axes of labels without a name; others have names of their own.
 
     Raises
@@ -162,10 +168,10 @@ def _apart(labels: Sequence[Label]) -> tuple[Label, ...]:
     PlanError
         If two have one name.
     """
-    unnamed = [n for n, one in enumerate(labels) if one.axis == Given.axis]
+    unnamed = [n for n, one in enumerate(labels) if one.axis == GivenLabels.axis]
     made = list(labels)
     for number, n in enumerate(unnamed if len(unnamed) > 1 else ()):
-        made[n] = replace(labels[n], axis=f"{Given.axis}_{number}")
+        made[n] = replace(labels[n], axis=f"{GivenLabels.axis}_{number}")
     axes = [one.axis for one in made]
     twice = next((one for one in axes if axes.count(one) > 1), None)
     if twice is not None:
@@ -178,11 +184,11 @@ def _apart(labels: Sequence[Label]) -> tuple[Label, ...]:
 
 
 def _axes(
-    given: Given,
+    given: GivenLabels,
     asked: Asked,
     options: Options,
     source: Named,
-    chosen: Sequence[Along],
+    chosen: Sequence[Axis],
     reduced: set[int],
 ) -> list[int]:
     """Return which of the source's axes each axis of labels is."""
@@ -202,7 +208,7 @@ def _axes(
 
 
 def _named(
-    given: Given, by_axis: Axis, options: Options, source: Named, chosen: Sequence[Along]
+    given: GivenLabels, by_axis: AxisOption, options: Options, source: Named, chosen: Sequence[Axis]
 ) -> list[int]:
     one = int(by_axis) if isinstance(by_axis, np.integer) else by_axis
     if not isinstance(one, (int, str)) and not len(one or ()):
@@ -214,7 +220,7 @@ def _named(
     return _fitting(given, [alive[n] for n in each], source)
 
 
-def _fitting(given: Given, along: list[int], source: Named) -> list[int]:
+def _fitting(given: GivenLabels, along: list[int], source: Named) -> list[int]:
     """See that labels have the extents of the axes that they are along."""
     extents = tuple(source.shape[n] for n in along)
     if extents != given.shape:
@@ -225,7 +231,7 @@ def _fitting(given: Given, along: list[int], source: Named) -> list[int]:
     return along
 
 
-def _by_extents(given: Given, source: Named, reduced: set[int]) -> list[int]:
+def _by_extents(given: GivenLabels, source: Named, reduced: set[int]) -> list[int]:
     """Find the axes that have the extents of labels: the only ones, or the last ones.
 
     Of several those that are reduced: groups are made of no others.
@@ -249,7 +255,9 @@ def _by_extents(given: Given, source: Named, reduced: set[int]) -> list[int]:
     )
 
 
-def _refuse_kept(given: Given, along: Sequence[int], source: Named, reduced: set[int]) -> None:
+def _refuse_kept(
+    given: GivenLabels, along: Sequence[int], source: Named, reduced: set[int]
+) -> None:
     kept = [n for n in along if n not in reduced]
     if kept:
         verb = "is" if len(kept) == 1 else "are"

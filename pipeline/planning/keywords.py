@@ -15,7 +15,7 @@ from chunkfold.planning.conditions import Where
 from chunkfold.planning.options import Op, Options
 from chunkfold.selections import Selection
 from chunkfold.settings import StorageOptions
-from chunkfold.sources.axis_names import Axis
+from chunkfold.sources.axis_names import AxisOption
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MARK = re.compile(r"^op, options\n(?: {4}.*\n)+", re.MULTILINE)
@@ -25,7 +25,7 @@ _MARK = re.compile(r"^op, options\n(?: {4}.*\n)+", re.MULTILINE)
 class Keywords(TypedDict, total=False):
     """The fields of `Options` but `op`, for those who check types: a test sees that they agree."""
 
-    axis: Axis
+    axis: AxisOption
     keepdims: bool
     coarsen: Mapping[int | str, int] | None
     boundary: Boundary
@@ -48,7 +48,7 @@ class Keywords(TypedDict, total=False):
     on_missing_chunk: str
     storage_options: StorageOptions | None
     by: Any
-    by_axis: Axis
+    by_axis: AxisOption
     groups: Any
     resample: Mapping[str, Any] | None
 

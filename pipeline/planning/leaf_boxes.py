@@ -11,7 +11,7 @@ from typing import Any
 
 from chunkfold.grid import Piece
 from chunkfold.kernels import KeyedBox, keyed_box
-from chunkfold.kernels.fold.fold import Run
+from chunkfold.kernels.fold.fold import OutputRun
 from chunkfold.kernels.geometry import Box, box, c_strides
 from chunkfold.planning.broadcast_inputs import BroadcastInput
 from chunkfold.planning.layout import Layout
@@ -82,7 +82,7 @@ def kept_leaf_box(
     pieces: Sequence[Piece],
     within: Sequence[slice],
     inputs: Inputs,
-) -> tuple[Box, list[Run]]:
+) -> tuple[Box, list[OutputRun]]:
     """Describe one whose elements are all kept, as `leaf_box`: rows of outputs.
 
     A row is one element of each output; the runs say which of the rows of the box follow each
@@ -137,7 +137,9 @@ def _strided(
     return {"others": [None] * (staged - 1) + each, "other_offsets": firsts}
 
 
-def runs_within(extents: Sequence[int], firsts: Sequence[int], shape: Sequence[int]) -> list[Run]:
+def runs_within(
+    extents: Sequence[int], firsts: Sequence[int], shape: Sequence[int]
+) -> list[OutputRun]:
     """Return the runs of a box's positions that follow each other in C order, in all extents.
 
     >>> runs_within((5, 4), (2, 0), (3, 4)), runs_within((5, 4), (2, 1), (2, 2))

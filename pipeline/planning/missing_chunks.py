@@ -133,7 +133,7 @@ def _apart(
 
 
 @dataclass(frozen=True, eq=False)
-class Stored:
+class StoredInput:
     """What is stored of an input, leaf by leaf."""
 
     layout: Layout
@@ -180,7 +180,7 @@ class StoredLeaves:
 
     layout: Layout
     sources: Sequence[Source]
-    stored: Mapping[int, Stored]
+    stored: Mapping[int, StoredInput]
     """Of those inputs of which it is known."""
 
     @classmethod
@@ -189,7 +189,7 @@ class StoredLeaves:
     ) -> StoredLeaves:
         """Lay listings over leaves; None of an input: it could not be listed."""
         stored = {
-            n: Stored(layout, listing.sizes, source.object_shape, source.remote)
+            n: StoredInput(layout, listing.sizes, source.object_shape, source.remote)
             for n, (source, listing) in enumerate(zip(sources, listings, strict=True))
             if listing is not None
         }

@@ -39,7 +39,7 @@ from chunkfold.planning.option_values import (
 )
 from chunkfold.selections import Selection
 from chunkfold.settings import StorageOptions
-from chunkfold.sources.axis_names import Axis
+from chunkfold.sources.axis_names import AxisOption
 
 Op = str | Monoid
 
@@ -66,7 +66,7 @@ class Options:
     op: Op | Sequence[Op] = "sum"
     """A reduction, by name or as a `Monoid`; or several, which share one read of the data."""
     _: KW_ONLY
-    axis: Axis = None
+    axis: AxisOption = None
     """Axes to reduce: by the names that the array gives them, or by number, counted after the
     selection as NumPy does, whose integers leave nothing of an axis; None for all."""
     keepdims: bool = False
@@ -150,7 +150,7 @@ class Options:
     place of the first axis that has labels, in ascending order of their labels, which
     `Result.labels` has. A tuple is several labels at once: all combinations of them are groups, and
     results have an axis for each."""
-    by_axis: Axis = None
+    by_axis: AxisOption = None
     """The axes that labels are along, as `axis`; if it is not given, those that have the names of
     the labels' axes, or else their extents: the only ones, or the last ones. Of several labels
     one for each, or None."""

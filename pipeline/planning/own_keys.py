@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from chunkfold.boxes import Slices
 from chunkfold.errors import PlanError
 from chunkfold.grid import Piece
 from chunkfold.kernels import Accumulator, Packing, bind
 from chunkfold.kernels.catalogue.bins import bin_number
-from chunkfold.planning.group_keys import Place
 from chunkfold.sources.bins import Intervals
 
 _DEVICE_COPIES = 3
@@ -51,7 +51,7 @@ class OwnKeys:
         """Return what a block has of them on its device, at most."""
         return _DEVICE_COPIES * np.dtype(np.int32).itemsize * leaf_elements
 
-    def place(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Place:
+    def place(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Slices:
         """Return where the keys are of a part of a leaf: nowhere."""
         del pieces, within
         return ()

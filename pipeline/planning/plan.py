@@ -20,13 +20,13 @@ from chunkfold.planning.keeping import choosers_of
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_objects import objects_touched
 from chunkfold.planning.memory import Memory
-from chunkfold.planning.missing_chunks import ListingTerms, Stored, with_objects
+from chunkfold.planning.missing_chunks import ListingTerms, StoredInput, with_objects
 from chunkfold.planning.options import Options
 from chunkfold.planning.request import Request
 from chunkfold.planning.telling import html_of, lines_of
 from chunkfold.planning.workers import Terms
-from chunkfold.sources.absent_objects import NOTHING, Missed, count
-from chunkfold.sources.any_labels import Label
+from chunkfold.sources.absent_objects import NOTHING, AbsentRuns, count
+from chunkfold.sources.any_labels import GroupsOfLabel
 from chunkfold.sources.cf_packing import unapplied
 from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.source import Source
@@ -100,7 +100,7 @@ class Plan:
         return self.request.grouping
 
     @property
-    def labels(self) -> tuple[Label, ...]:
+    def labels(self) -> tuple[GroupsOfLabel, ...]:
         """What elements are grouped by, in the order of the results' axes; empty if by nothing."""
         return () if self.grouping is None else self.grouping.labels
 
@@ -211,14 +211,14 @@ class Plan:
         Of those that are selected, where it is known.
         """
         return {
-            source.name: Stored(
+            source.name: StoredInput(
                 self.layout, listing.sizes, source.object_shape, source.remote
             ).missing
             for source, listing in zip(self.sources, self.listings, strict=True)
             if listing is not None
         }
 
-    def found_missing(self, missed: Mapping[str, Missed]) -> Mapping[str, tuple[int, int]]:
+    def found_missing(self, missed: Mapping[str, AbsentRuns]) -> Mapping[str, tuple[int, int]]:
         """Return the same after a run, of inputs too that could not be listed."""
         asked = {
             source.name: (

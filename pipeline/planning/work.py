@@ -13,7 +13,7 @@ from chunkfold.axis_cuts import Cells
 from chunkfold.grid import Piece
 from chunkfold.kernels import Accumulator, Box, KeyedBox
 from chunkfold.kernels.accumulator.chooser import Chooser
-from chunkfold.kernels.fold.fold import Run
+from chunkfold.kernels.fold.fold import OutputRun
 from chunkfold.kernels.fold.levels import Levels
 from chunkfold.planning.block_data import BlockData, Brings, Constants, to_workers
 from chunkfold.planning.blocks import Block
@@ -95,7 +95,7 @@ class Work:
 
     def kept_box(
         self, pieces: Sequence[Piece], within: Sequence[slice]
-    ) -> tuple[Box, list[Run]] | None:
+    ) -> tuple[Box, list[OutputRun]] | None:
         """Describe one whose elements are all kept; None where none are."""
         if not self.choosers:
             return None

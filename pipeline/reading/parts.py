@@ -8,7 +8,7 @@ from functools import reduce
 
 import numpy as np
 
-from chunkfold.boxes import elements_of, extents_of
+from chunkfold.boxes import Slices, elements_of, extents_of
 from chunkfold.grid import Piece
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.group_keys import Keys
@@ -19,14 +19,12 @@ from chunkfold.stores.expected import Expected, Listed
 
 READ_BYTES = 1 << 20
 """Decoded bytes that cost as much to fill and to fold as one read more does."""
-Place = tuple[slice, ...]
-"""A box, axis by axis."""
-_ALL: tuple[Place, ...] | None = None
+_ALL: tuple[Slices, ...] | None = None
 """Of the cells of a leaf."""
 
 
 @dataclass(frozen=True)
-class Part:
+class TileLeaf:
     """A leaf of a tile, and what is to be read of it."""
 
     number: int
@@ -38,7 +36,7 @@ class Part:
     """Whether nothing of it is stored: it is filled, not read."""
     known: tuple[Expected, ...]
     """Of each input what is known of its objects."""
-    cells: tuple[Place, ...] | None = None
+    cells: tuple[Slices, ...] | None = None
     """The boxes that are read, if others are not; None: all of it."""
 
 
@@ -55,13 +53,13 @@ class ImplicitFill:
         return self.count > 0
 
 
-Missed = Sequence[set[tuple[int, ...]]]
+Absent = Sequence[set[tuple[int, ...]]]
 """For each input the objects that were asked for, in a store that cannot list, and not there."""
 
 
 def parts_of(
-    work: Work, block: Block, tile: int, place: Place, missed: Missed
-) -> tuple[tuple[Part, ...], ImplicitFill]:
+    work: Work, block: Block, tile: int, place: Slices, missed: Absent
+) -> tuple[tuple[TileLeaf, ...], ImplicitFill]:
     """Return what a block reads for a box of a tile's outputs, and the fill that is not read.
 
     All of these are made of as many elements: see `Layout.alike`.
@@ -73,7 +71,7 @@ def parts_of(
     numbers, absent = np.arange(*block.parts)[needed], block.absent_parts(tile)[needed]
     outputs, itemsizes = elements_of(place), [s.dtype.itemsize for s in work.sources]
     depths = work.layout.part_depths(tile, numbers, place)
-    fills_implicitly, implicit, parts = work.fills_implicitly, 0, list[Part]()
+    fills_implicitly, implicit, parts = work.fills_implicitly, 0, list[TileLeaf]()
     of_groups = None if work.keys is None else np.zeros(work.groups, np.int64)
     first = work.accumulator.uses_index
     """Whether the first that is not stored is still to be given."""
@@ -108,11 +106,11 @@ def parts_of(
         if of_groups is not None and read < depth:
             of_groups += _of_groups(work, tile, number, cells or ())
         nbytes = round(outputs * depth * np.dot(shares, itemsizes))
-        parts.append(Part(number, read * outputs, nbytes, lacks, known, cells))
+        parts.append(TileLeaf(number, read * outputs, nbytes, lacks, known, cells))
     return tuple(parts), ImplicitFill(implicit, of_groups)
 
 
-def _depth(work: Work, tile: int, cell: Place, place: Place) -> int:
+def _depth(work: Work, tile: int, cell: Slices, place: Slices) -> int:
     """Return how many elements of a cell of a leaf each output of a box has."""
     layout, pieces = work.layout, work.layout.tile_pieces(tile)
     along = list(cell)
@@ -122,13 +120,13 @@ def _depth(work: Work, tile: int, cell: Place, place: Place) -> int:
     return layout.depth(along)
 
 
-def _of_groups(work: Work, tile: int, part: int, read: Sequence[Place] = ()) -> np.ndarray:
+def _of_groups(work: Work, tile: int, part: int, read: Sequence[Slices] = ()) -> np.ndarray:
     """Count the elements of each group that an output has of a leaf, but for what is read of it."""
     assert work.keys is not None
     pieces = work.layout.leaf(tile, part)
     others = [n for n in work.layout.reduced if n not in work.keys.axes]
 
-    def counts(within: Place) -> np.ndarray:
+    def counts(within: Slices) -> np.ndarray:
         assert isinstance(work.keys, Keys)  # others are made of every element
         return work.keys.counts(work.keys.place(pieces, within)) * elements_of(
             [within[n] for n in others]
@@ -148,7 +146,7 @@ def _sparse(source: Source, known: Expected) -> bool:
 
 def _held(
     work: Work, known: Sequence[Expected], tile: int, part: int
-) -> tuple[list[float], tuple[Place, ...] | None]:
+) -> tuple[list[float], tuple[Slices, ...] | None]:
     """Return what share of each input's objects a leaf has, and the cells that are to be read.
 
     None if all are: where too little is missing, where cells cut the outputs, whose
@@ -178,7 +176,7 @@ def _held(
     if not work.fills_implicitly or whole or lacking < READ_BYTES * int(stored.sum()):
         return shares, None
 
-    def cells(which: np.ndarray) -> list[Place]:
+    def cells(which: np.ndarray) -> list[Slices]:
         places = np.argwhere(which).tolist()
         return [tuple(along[n] for along, n in zip(cuts, one, strict=True)) for one in places]
 
@@ -186,7 +184,7 @@ def _held(
     return shares, (*cells(stored), *(_first(work, cell) for cell in missing))
 
 
-def _first(work: Work, cell: Sequence[slice]) -> Place:
+def _first(work: Work, cell: Sequence[slice]) -> Slices:
     """Return the first of a cell's elements for each output."""
     kept = work.layout.kept
     return tuple(

@@ -7,16 +7,16 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from chunkfold.boxes import elements_of, extents_of
+from chunkfold.boxes import Slices, elements_of, extents_of
 from chunkfold.grid import Piece, Taken
 from chunkfold.kernels import Box, KeyedBox
-from chunkfold.kernels.fold.fold import Run
+from chunkfold.kernels.fold.fold import OutputRun
 from chunkfold.kernels.fold.keyed.plan import way_of
 from chunkfold.kernels.geometry import FOLDS
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.work import Work
 from chunkfold.reading.box_cuts import overlaps, shifted, slabs, slabs_of_cells
-from chunkfold.reading.parts import ImplicitFill, Missed, Part, Place, parts_of
+from chunkfold.reading.parts import Absent, ImplicitFill, TileLeaf, parts_of
 from chunkfold.stores.expected import Expected
 
 _MOST_SHAPES = 64
@@ -41,9 +41,9 @@ class Read:
     in_turn: bool
     """Whether its chunks stand one after another in staging memory, not each where it is in the
     region: so they are decoded in place, whatever their shape."""
-    keyed: tuple[KeyedBox, Place] | None = None
+    keyed: tuple[KeyedBox, Slices] | None = None
     """Where keys are, where elements have some: to the kernels, and among those of the run."""
-    kept: tuple[Box, list[Run]] | None = None
+    kept: tuple[Box, list[OutputRun]] | None = None
     """Where elements are that are all kept, to the kernels, and in which rows of the tile."""
     leaf: tuple[int, int] = (0, 0)
     """Of which tile it is, and of which part."""
@@ -54,9 +54,9 @@ class OutputBox:
     """A box of a tile's outputs, and what is folded into them."""
 
     tile: int
-    parts: Sequence[Part]
+    parts: Sequence[TileLeaf]
     """In the order they are folded."""
-    place: Place
+    place: Slices
     """The box, along the kept axes: of outputs."""
     by_cell: bool = False
     """Whether to read cell by cell, and leave out those that cannot be read."""
@@ -71,7 +71,7 @@ class OutputBox:
         """Number of outputs."""
         return math.prod(self.shape)
 
-    def within(self, inner: Place) -> OutputBox:
+    def within(self, inner: Slices) -> OutputBox:
         """Return a part of it."""
         return replace(self, place=shifted(self.place, inner))
 
@@ -81,11 +81,11 @@ class Share:
     """What a block has to do for a box of a tile's outputs."""
 
     tile: int
-    place: Place
+    place: Slices
     """All of its outputs are made of as many elements."""
     last: bool
     """Whether it is the last one of its tile."""
-    parts: Sequence[Part]
+    parts: Sequence[TileLeaf]
     """That are read."""
     implicit: ImplicitFill
     """Fill values more for its outputs."""
@@ -93,7 +93,7 @@ class Share:
     """In which its outputs are read: a buffer holds an element of each of a box's."""
 
 
-def shares_of(work: Work, block: Block, buffer_bytes: int, missed: Missed) -> Iterator[Share]:
+def shares_of(work: Work, block: Block, buffer_bytes: int, missed: Absent) -> Iterator[Share]:
     """Yield what a block has to do, tile by tile; for `missed` see `parts_of`."""
     for tile in range(*block.tiles):
         boxes = work.layout.alike(tile)
@@ -104,13 +104,13 @@ def shares_of(work: Work, block: Block, buffer_bytes: int, missed: Missed) -> It
             yield Share(tile, place, number == len(boxes), parts, implicit, read)
 
 
-def all_outputs(work: Work, tile: int, parts: Sequence[Part]) -> OutputBox:
+def all_outputs(work: Work, tile: int, parts: Sequence[TileLeaf]) -> OutputBox:
     """Return all outputs of a tile."""
     return OutputBox(tile, parts, tuple(slice(0, n) for n in work.layout.tile_shape(tile)))
 
 
 def output_boxes_within(
-    work: Work, tile: int, place: Place, parts: Sequence[Part], buffer_bytes: int
+    work: Work, tile: int, place: Slices, parts: Sequence[TileLeaf], buffer_bytes: int
 ) -> list[OutputBox]:
     """Cut a box of a tile's outputs so that a buffer holds an element of each of a part's.
 
@@ -124,7 +124,7 @@ def output_boxes_within(
 
 
 def output_boxes_by_cell(
-    work: Work, tile: int, place: Place, parts: Sequence[Part], buffer_bytes: int
+    work: Work, tile: int, place: Slices, parts: Sequence[TileLeaf], buffer_bytes: int
 ) -> list[OutputBox]:
     """Cut them further, so that no cell is of some of a box's outputs, and not of others."""
     pieces = zip(work.layout.kept, work.layout.tile_pieces(tile), place, strict=True)
@@ -188,8 +188,8 @@ def _cut_axes(work: Work, output_box: OutputBox) -> list[int]:
 
 
 def _boxes(
-    work: Work, output_box: OutputBox, part: Part, pieces: Sequence[Piece], cut_axes: Sequence[int]
-) -> Iterable[Place]:
+    work: Work, output_box: OutputBox, part: TileLeaf, pieces: Sequence[Piece], axes: Sequence[int]
+) -> Iterable[Slices]:
     """Return the boxes of a leaf that are read for a box of outputs."""
     layout = work.layout
     along = [slice(0, piece.length) for piece in pieces]
@@ -203,9 +203,7 @@ def _boxes(
         )
     return itertools.product(
         *(
-            _cut_within(work, n, pieces[n], whole)
-            if output_box.by_cell and n in cut_axes
-            else [whole]
+            _cut_within(work, n, pieces[n], whole) if output_box.by_cell and n in axes else [whole]
             for n, whole in enumerate(along)
         )
     )
@@ -213,7 +211,7 @@ def _boxes(
 
 def keyed_of(
     work: Work, pieces: Sequence[Piece], within: Sequence[slice]
-) -> tuple[KeyedBox, Place] | None:
+) -> tuple[KeyedBox, Slices] | None:
     """Return where the keys of a box of a leaf are; None if there are no groups: see `Read`."""
     if work.keys is None:
         return None
@@ -260,8 +258,8 @@ def boxes_of(work: Work, output_box: OutputBox, buffer_bytes: int) -> list[Box] 
 
 
 def _slabs(
-    work: Work, pieces: Sequence[Piece], whole: Place, axes: Sequence[int], limit: int
-) -> Iterable[Place]:
+    work: Work, pieces: Sequence[Piece], whole: Slices, axes: Sequence[int], limit: int
+) -> Iterable[Slices]:
     """Cut a box of a leaf along some axes."""
     box = [whole[n] for n in axes]
     row = [along for n, along in enumerate(whole) if n not in axes]
@@ -287,7 +285,7 @@ def all_in_turn(work: Work) -> bool:
     )
 
 
-def _cells(output_box: OutputBox) -> Iterator[Place]:
+def _cells(output_box: OutputBox) -> Iterator[Slices]:
     return itertools.chain.from_iterable(part.cells or () for part in output_box.parts)
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chunkfold.kernels.fold.staging import Ready, StagingBuffer
+from chunkfold.kernels.fold.staging import StagedInputs, StagingBuffer
 from chunkfold.reading.reads import Read
 from chunkfold.sources.gathering import read_region
 from chunkfold.sources.source import Source
@@ -18,7 +18,7 @@ READ_DEADLINE_S = 600.0
 """Longest wait for one read, and for the fold of it where the same thread folds, in seconds."""
 
 
-Slot = Sequence[StagingBuffer]
+StagingSlot = Sequence[StagingBuffer]
 """A staging buffer for each input."""
 
 
@@ -61,7 +61,7 @@ def read_staged(
     return ReadTimes(time.monotonic() - began, decode_clock.seconds - decoded, found)
 
 
-def committed(sources: Sequence[Source], elements: int, slot: Slot) -> list[Ready]:
+def committed(sources: Sequence[Source], elements: int, slot: StagingSlot) -> list[StagedInputs]:
     """Hand so many elements that were read of each input to the device."""
     return [
         buffer.commit(elements * source.dtype.itemsize)

@@ -11,29 +11,34 @@ import numpy as np
 
 from chunkfold.errors import PlanError
 from chunkfold.kernels import Packing
-from chunkfold.results.quantities import ON_SCALE, Kind, Quantity, units_of
-from chunkfold.sources.cf_packing import MISSING, SCALING, Measured, packing_of
+from chunkfold.results.quantities import ON_SCALE, Quantity, QuantityKind, units_of
+from chunkfold.sources.cf_packing import MISSING, SCALING, HasAttributes, packing_of
 
-_ORDERED = (Kind.ELEMENT, Kind.RANK)
+_ORDERED = (QuantityKind.ELEMENT, QuantityKind.RANK)
 """Results that depend on which of two elements is the greater."""
-_SAME = (*ON_SCALE, Kind.DIFFERENCE, Kind.TOTAL)
+_SAME = (*ON_SCALE, QuantityKind.DIFFERENCE, QuantityKind.TOTAL)
 
 
-HOLDS: Mapping[str, Collection[Kind]] = MappingProxyType(
+HOLDS: Mapping[str, Collection[QuantityKind]] = MappingProxyType(
     {
         "units": _SAME,  # as `units_of` has them
         "standard_name": _SAME,  # where units are the same, and `Quantity.named`
-        "long_name": (*_SAME, Kind.SQUARED),  # where `Quantity.named`; so are those below it
-        "short_name": (*_SAME, Kind.SQUARED),
-        "description": (*_SAME, Kind.SQUARED),
-        "title": (*_SAME, Kind.SQUARED),
+        "long_name": (
+            *_SAME,
+            QuantityKind.SQUARED,
+        ),  # where `Quantity.named`; so are those below it
+        "short_name": (*_SAME, QuantityKind.SQUARED),
+        "description": (*_SAME, QuantityKind.SQUARED),
+        "title": (*_SAME, QuantityKind.SQUARED),
         "units_metadata": ON_SCALE,
         "calendar": ON_SCALE,
         "positive": ON_SCALE,
-        "flag_values": (Kind.ELEMENT,),
-        "flag_masks": (Kind.ELEMENT, Kind.BITS),
-        "flag_meanings": (Kind.ELEMENT, Kind.BITS),
-        "dtype": (Kind.ELEMENT,),  # xarray's: what integers are decoded to, where these are stored
+        "flag_values": (QuantityKind.ELEMENT,),
+        "flag_masks": (QuantityKind.ELEMENT, QuantityKind.BITS),
+        "flag_meanings": (QuantityKind.ELEMENT, QuantityKind.BITS),
+        "dtype": (
+            QuantityKind.ELEMENT,
+        ),  # xarray's: what integers are decoded to, where these are stored
         # Of all elements together, or of how they are stored and laid out: of no result.
         **dict.fromkeys(("valid_min", "valid_max", "valid_range", "unpacked_valid_range"), ()),
         **dict.fromkeys(("actual_range", "actual_min", "actual_max", "vmin", "vmax"), ()),
@@ -63,7 +68,7 @@ _TIMEDELTA = "timedelta64"
 
 
 def carried_attributes(
-    sources: Sequence[Measured],
+    sources: Sequence[HasAttributes],
     quantity: Quantity,
     dtype: np.dtype,
     *,
@@ -97,7 +102,7 @@ def carried_attributes(
     kept = {
         name: value
         for name, value in first.items()
-        if quantity.kind in HOLDS.get(name, Kind) and not _WHOLE.match(name)
+        if quantity.kind in HOLDS.get(name, QuantityKind) and not _WHOLE.match(name)
     }
     units = units_of(quantity.kind, first.get("units"))
     if units != first.get("units"):
@@ -145,7 +150,9 @@ def _measured(attributes: Mapping[str, Any]) -> list[Any]:
     return [attributes.get(name) for name in names]
 
 
-def _packing(sources: Sequence[Measured], kind: Kind, *, unpacked: bool) -> dict[str, Any] | None:
+def _packing(
+    sources: Sequence[HasAttributes], kind: QuantityKind, *, unpacked: bool
+) -> dict[str, Any] | None:
     """Return the attributes by which results stand for values, as the elements they are made of do.
 
     None if no attribute can say it: they are then of the numbers that are stored. Where a scale is
@@ -164,7 +171,7 @@ def _packing(sources: Sequence[Measured], kind: Kind, *, unpacked: bool) -> dict
         return None
     if not given or kind in ON_SCALE:
         return given
-    if kind is Kind.DIFFERENCE:
+    if kind is QuantityKind.DIFFERENCE:
         given.pop("add_offset", None)
         return given | ({"scale_factor": abs(packing.scale)} if packing.scale < 0 else {})
     return None

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from chunkfold.results.coordinates import (
-    Beside,
+    Auxiliary,
     Kept,
     beside,
     opened_beside,
@@ -35,7 +35,7 @@ class Companions:
 
     def __init__(self, kept: Kept, *, read: bool = True) -> None:
         self._kept, self._read = kept, read
-        self._found: dict[str, Beside | None] = {}
+        self._found: dict[str, Auxiliary | None] = {}
         for name in kept.along:
             self._comes(name, averages=True)
         self.attributes = self._those_of(kept.source.attributes, _OF_RESULTS)
@@ -49,7 +49,7 @@ class Companions:
         """Coordinates that the source's group calls so, for no array does: bounds, with xarray."""
 
     @property
-    def all(self) -> list[Beside]:
+    def all(self) -> list[Auxiliary]:
         """Everything that comes along."""
         return [one for one in self._found.values() if one is not None]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from chunkfold.results.averages import averaged
-from chunkfold.results.coordinates import Beside
+from chunkfold.results.coordinates import Auxiliary
 from chunkfold.results.dates import dates
 from chunkfold.results.decoded import decoded
 from chunkfold.sources.bins import Intervals
@@ -32,7 +32,7 @@ class Coordinate:
     """What the values are texts of, if they are intervals."""
 
     @classmethod
-    def of(cls, one: Beside) -> Coordinate:
+    def of(cls, one: Auxiliary) -> Coordinate:
         """Decode an array that was read; of windows it has the means of what is decoded."""
         values, left_out = decoded(one), set(_OF_STORAGE)
         if any(one.windows):
@@ -43,7 +43,7 @@ class Coordinate:
         return cls(one.name, one.axes, values, attrs)
 
 
-def _averaged(one: Beside, values: np.ndarray) -> np.ndarray:
+def _averaged(one: Auxiliary, values: np.ndarray) -> np.ndarray:
     """Return the means of decoded values; of dates that are texts those of the numbers of days."""
     if values.dtype.kind != "O":
         return averaged(values, one.windows)

@@ -60,7 +60,7 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Beside:
+class Auxiliary:
     """An array beside another, as far as it goes along what is left of its axes."""
 
     name: str
@@ -75,7 +75,7 @@ class Beside:
     windows: tuple[int, ...] = ()
     """Values along each of its axes whose mean stands for them; 0: each stands for itself."""
 
-    def read(self) -> Beside:
+    def read(self) -> Auxiliary:
         """Return it with its values.
 
         Raises
@@ -88,7 +88,7 @@ class Beside:
         stored = self.found.read([cut for cut, _ in apart])
         return replace(self, values=crossed(stored, [cut for _, cut in apart]))
 
-    def averaged(self) -> Beside:
+    def averaged(self) -> Auxiliary:
         """Return it with the means of what is stored, of that which is not missing."""
         attributes = {key: told for key, told in self.attributes.items() if key not in _OF_INTEGERS}
         means = averaged(_numbers(self), self.windows)
@@ -100,7 +100,9 @@ def _is_stored(cut: slice | np.ndarray) -> bool:
     return isinstance(cut, slice) and cut.step > 0
 
 
-def beside(kept: Kept, name: str, *, more: bool = False, averages: bool = False) -> Beside | None:
+def beside(
+    kept: Kept, name: str, *, more: bool = False, averages: bool = False
+) -> Auxiliary | None:
     """Find an array beside a source that has no axes but some of those that are left.
 
     None if there is none. The name of an axis is that of its coordinate. `more` allows axes that
@@ -128,7 +130,7 @@ def beside(kept: Kept, name: str, *, more: bool = False, averages: bool = False)
         return None
     attributes = of_a_part(found.attributes, whole=whole and not any(windows))
     along = tuple(map(str, axes))
-    return Beside(name, along, found, tuple(cuts), attributes, windows=tuple(windows))
+    return Auxiliary(name, along, found, tuple(cuts), attributes, windows=tuple(windows))
 
 
 def opened_beside(kept: Kept, name: str) -> Neighbour | None:
@@ -145,7 +147,7 @@ def opened_beside(kept: Kept, name: str) -> Neighbour | None:
         return None
 
 
-def read_or_left_out(kept: Kept, one: Beside) -> Beside | None:
+def read_or_left_out(kept: Kept, one: Auxiliary) -> Auxiliary | None:
     """Return it with its values; None, with a warning, if they cannot be read.
 
     Results are worth more.
@@ -164,7 +166,7 @@ def _leave_out(kept: Kept, name: str, error: Exception) -> None:
     warnings.warn(f"{kept.source.name}: {left_out}", RuntimeWarning, stacklevel=2)
 
 
-def _numbers(one: Beside) -> np.ndarray:
+def _numbers(one: Auxiliary) -> np.ndarray:
     """Return stored numbers that may be averaged: floats that are NaN where one is missing."""
     values = np.asarray(one.values)
     packing = one.found.packing if values.dtype.kind in "iuf" else None

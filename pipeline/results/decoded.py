@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from chunkfold.errors import PlanError
-from chunkfold.results.coordinates import Beside
+from chunkfold.results.coordinates import Auxiliary
 from chunkfold.results.dates import dates
 
 
-def decoded(one: Beside) -> np.ndarray:
+def decoded(one: Auxiliary) -> np.ndarray:
     """Return the values of an array that was read: of its shape; objects if they are texts.
 
     What is missing of them is NaN or NaT. They are as they are stored where attributes cannot be

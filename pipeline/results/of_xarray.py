@@ -13,8 +13,8 @@ from chunkfold.results.as_xarray import interval_index, needed
 from chunkfold.results.averages import has_means
 from chunkfold.results.coordinate import Coordinate
 from chunkfold.results.result import Result, as_array
-from chunkfold.sources.any_labels import Label
-from chunkfold.sources.cf_packing import Measured
+from chunkfold.sources.any_labels import GroupsOfLabel
+from chunkfold.sources.cf_packing import HasAttributes
 from chunkfold.sources.data_arrays import DataArrays
 
 
@@ -33,7 +33,7 @@ class OfXarray:
     held: DataArrays
     gone: frozenset[str]
     """Axes that were reduced."""
-    groups: tuple[Label, ...]
+    groups: tuple[GroupsOfLabel, ...]
     """The labels of groups, if there are some."""
     windows: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     """Elements of a window of each axis that has some, and how xarray calls what the last one is:
@@ -44,7 +44,7 @@ class OfXarray:
         return [self.held.dims[self.held.axes.index(n)] for n in axes]
 
     @property
-    def measured(self) -> Sequence[Measured]:
+    def measured(self) -> Sequence[HasAttributes]:
         """What is reduced, with attributes."""
         return [_Measured(str(one.name), dict(one.attrs), one.dtype) for one in self.held.arrays]
 
@@ -104,7 +104,7 @@ def of_xarray(plan: Plan) -> OfXarray | None:
     return OfXarray(held, frozenset(gone), plan.labels, windows)
 
 
-def _coordinate(xr: Any, label: Label) -> Any:
+def _coordinate(xr: Any, label: GroupsOfLabel) -> Any:
     """Return the labels of groups as xarray's own groups have them."""
     intervals = label.intervals
     values = label.groups if intervals is None else interval_index(intervals)

@@ -16,7 +16,7 @@ from chunkfold.kernels import CATALOGUE
 from chunkfold.kernels.catalogue.named import is_percentile, is_sorted
 
 
-class Kind(Enum):
+class QuantityKind(Enum):
     """How results are measured, where elements have units."""
 
     ELEMENT = "some of the elements themselves"
@@ -29,7 +29,7 @@ class Kind(Enum):
     OTHER = "another quantity: a number of elements, a position, a truth, a product"
 
 
-ON_SCALE = (Kind.ELEMENT, Kind.LEVEL, Kind.RANK)
+ON_SCALE = (QuantityKind.ELEMENT, QuantityKind.LEVEL, QuantityKind.RANK)
 """Of results that are measured as elements are."""
 
 
@@ -37,7 +37,7 @@ ON_SCALE = (Kind.ELEMENT, Kind.LEVEL, Kind.RANK)
 class Quantity:
     """What results of a reduction are."""
 
-    kind: Kind = Kind.OTHER
+    kind: QuantityKind = QuantityKind.OTHER
     method: str | None = None
     """What `cell_methods` call the reduction, if they know it."""
 
@@ -49,49 +49,49 @@ class Quantity:
 
 QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
     {
-        "sum": Quantity(Kind.TOTAL, "sum"),
+        "sum": Quantity(QuantityKind.TOTAL, "sum"),
         "prod": Quantity(),
-        "min": Quantity(Kind.ELEMENT, "minimum"),
-        "max": Quantity(Kind.ELEMENT, "maximum"),
-        "minmax": Quantity(Kind.ELEMENT),
+        "min": Quantity(QuantityKind.ELEMENT, "minimum"),
+        "max": Quantity(QuantityKind.ELEMENT, "maximum"),
+        "minmax": Quantity(QuantityKind.ELEMENT),
         "argmin": Quantity(),
         "argmax": Quantity(),
-        "mean": Quantity(Kind.LEVEL, "mean"),
-        "var": Quantity(Kind.SQUARED, "variance"),
-        "std": Quantity(Kind.DIFFERENCE, "standard_deviation"),
-        "sumsq": Quantity(Kind.SQUARED, "sum_of_squares"),
-        "norm1": Quantity(Kind.TOTAL),
-        "norm2": Quantity(Kind.TOTAL),
-        "norminf": Quantity(Kind.TOTAL, "maximum_absolute_value"),
+        "mean": Quantity(QuantityKind.LEVEL, "mean"),
+        "var": Quantity(QuantityKind.SQUARED, "variance"),
+        "std": Quantity(QuantityKind.DIFFERENCE, "standard_deviation"),
+        "sumsq": Quantity(QuantityKind.SQUARED, "sum_of_squares"),
+        "norm1": Quantity(QuantityKind.TOTAL),
+        "norm2": Quantity(QuantityKind.TOTAL),
+        "norminf": Quantity(QuantityKind.TOTAL, "maximum_absolute_value"),
         "logsumexp": Quantity(),
         "count": Quantity(),
         "count_nonzero": Quantity(),
         "any": Quantity(),
         "all": Quantity(),
-        "bitwise_and": Quantity(Kind.BITS),
-        "bitwise_or": Quantity(Kind.BITS),
-        "bitwise_xor": Quantity(Kind.BITS),
+        "bitwise_and": Quantity(QuantityKind.BITS),
+        "bitwise_or": Quantity(QuantityKind.BITS),
+        "bitwise_xor": Quantity(QuantityKind.BITS),
         "dot": Quantity(),
-        "sum_sq_diff": Quantity(Kind.SQUARED),
-        "median": Quantity(Kind.LEVEL, "median"),
-        "mode": Quantity(Kind.ELEMENT, "mode"),
+        "sum_sq_diff": Quantity(QuantityKind.SQUARED),
+        "median": Quantity(QuantityKind.LEVEL, "median"),
+        "mode": Quantity(QuantityKind.ELEMENT, "mode"),
         "nunique": Quantity(),
         "approx_nunique": Quantity(),
-        "quantile": Quantity(Kind.RANK),
+        "quantile": Quantity(QuantityKind.RANK),
         "weighted_sum": Quantity(),
-        "weighted_mean": Quantity(Kind.LEVEL, "mean"),
-        "weighted_median": Quantity(Kind.LEVEL, "median"),
-        "weighted_var": Quantity(Kind.SQUARED, "variance"),
-        "weighted_std": Quantity(Kind.DIFFERENCE, "standard_deviation"),
+        "weighted_mean": Quantity(QuantityKind.LEVEL, "mean"),
+        "weighted_median": Quantity(QuantityKind.LEVEL, "median"),
+        "weighted_var": Quantity(QuantityKind.SQUARED, "variance"),
+        "weighted_std": Quantity(QuantityKind.DIFFERENCE, "standard_deviation"),
         "sum_of_weights": Quantity(),
         "covariance": Quantity(),
         "correlation": Quantity(),
         "weighted_covariance": Quantity(),
         "weighted_correlation": Quantity(),
-        "max_abs_diff": Quantity(Kind.DIFFERENCE),
+        "max_abs_diff": Quantity(QuantityKind.DIFFERENCE),
         "first_mismatch": Quantity(),
-        "histogram/left": Quantity(Kind.LEVEL),
-        "histogram/right": Quantity(Kind.LEVEL),
+        "histogram/left": Quantity(QuantityKind.LEVEL),
+        "histogram/right": Quantity(QuantityKind.LEVEL),
         "histogram/count": Quantity(),
         "histogram/weight": Quantity(),
         "histogram/density": Quantity(),
@@ -118,24 +118,25 @@ def quantity_of(op: str) -> Quantity:
     if is_percentile(op) or op == "weighted_quantile":
         return QUANTITIES["quantile"]
     if is_sorted(op):
-        return Quantity() if "arg" in op else Quantity(Kind.ELEMENT)
+        return Quantity() if "arg" in op else Quantity(QuantityKind.ELEMENT)
     return QUANTITIES.get(plain, Quantity())
 
 
-def units_of(kind: Kind, units: Any) -> Any:
+def units_of(kind: QuantityKind, units: Any) -> Any:
     """Return the units of results of a kind, where elements have some; None if they have none.
 
-    >>> [units_of(Kind.DIFFERENCE, one) for one in ("days since 2000-01-01", "degC", "m s-1")]
+    >>> given = ("days since 2000-01-01", "degC", "m s-1")
+    >>> [units_of(QuantityKind.DIFFERENCE, one) for one in given]
     ['days', 'K', 'm s-1']
-    >>> [units_of(Kind.TOTAL, one) for one in ("days since 2000-01-01", "degC", "m s-1")]
+    >>> [units_of(QuantityKind.TOTAL, one) for one in given]
     [None, None, 'm s-1']
     """
     if kind in ON_SCALE:
         return units
-    if kind not in (Kind.DIFFERENCE, Kind.TOTAL):
+    if kind not in (QuantityKind.DIFFERENCE, QuantityKind.TOTAL):
         return None
     apart = _apart(units)
-    return units if apart is None else apart if kind is Kind.DIFFERENCE else None
+    return units if apart is None else apart if kind is QuantityKind.DIFFERENCE else None
 
 
 def _apart(units: Any) -> str | None:

@@ -18,7 +18,7 @@ from chunkfold.results.attributes import carried_attributes
 from chunkfold.results.coordinate import Coordinate
 from chunkfold.results.coordinates import Kept
 from chunkfold.results.dates import are_beyond
-from chunkfold.results.labels import Labels, Stored
+from chunkfold.results.label_sources import Labels, StoredLabels
 from chunkfold.results.last_axes import last_axes
 from chunkfold.results.of_xarray import of_xarray
 from chunkfold.results.quantities import Quantity, quantity_of
@@ -106,9 +106,9 @@ class Results(Mapping[str, Result]):
         return [*names[:first], *grouping.axes, *names[first + 1 :]]
 
     @cached_property
-    def stored(self) -> Stored:
+    def stored(self) -> StoredLabels:
         """What the store of the source says of it."""
-        return Stored(self.plan.sources, Kept.of(self.plan.request))
+        return StoredLabels(self.plan.sources, Kept.of(self.plan.request))
 
     @property
     def made_of(self) -> Mapping[str, Any]:

@@ -22,7 +22,7 @@ from chunkfold.planning.workers import Workers
 from chunkfold.running.shared_tasks import TasksHere
 from chunkfold.sources.source import Source
 from chunkfold.stores.h5_files import close_idle
-from chunkfold.worker.computing import Told, sources_in
+from chunkfold.worker.computing import TaskProgress, sources_in
 from chunkfold.worker.fold_block import Folded, combine, fold_block
 from chunkfold.worker.watch import Watch
 from chunkfold.worker.worker_device import WorkerDevice, process_device
@@ -131,7 +131,7 @@ class InProcess:
     def _folded(self, block: Block, watch: Watch) -> Folded:
         if self._tasks is None:
             return fold_block(self._owned, "", self._work, block, watch)
-        bring = partial(self._sources, block, Told(self._work.run, watch))
+        bring = partial(self._sources, block, TaskProgress(self._work.run, watch))
         folded = fold_block(self._owned, "", self._work, block, watch, bring)
         self._shared.done(block.number)
         return folded

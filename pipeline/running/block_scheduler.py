@@ -27,10 +27,10 @@ from chunkfold.events import (
 from chunkfold.planning.combine_tree import Tree
 from chunkfold.planning.plan import Plan
 from chunkfold.running.backend import Backend, Done, PartialsLostError
-from chunkfold.running.nodes import Attempt, Branch, Node, with_nodes
+from chunkfold.running.tree_nodes import Attempt, Branch, TreeNode, with_nodes
 from chunkfold.settings import wait_seconds
+from chunkfold.worker.block_report import Attempts
 from chunkfold.worker.fold_block import Folded
-from chunkfold.worker.report import Attempts
 
 _POLL_S = 0.2
 _RETRIES = 3
@@ -59,7 +59,7 @@ class BlockScheduler:
         self._take = take
         self._plan, self._backend, self._run = plan, backend, run
         self._emit, self._cancelled = emit, cancelled
-        self._outcomes: queue.SimpleQueue[tuple[Node, int, object]] = queue.SimpleQueue()
+        self._outcomes: queue.SimpleQueue[tuple[TreeNode, int, object]] = queue.SimpleQueue()
         self._waiting = deque(with_nodes(plan.blocks))
         self._blocks = dict(self._waiting)
         self._branches = {
@@ -67,14 +67,14 @@ class BlockScheduler:
         }
         self._most_under_way = max(2, 2 * plan.terms.workers * plan.threads)
         self._folding = 0
-        self._tries: dict[Node, int] = {}
-        self._numbers: dict[Node, int] = {}
+        self._tries: dict[TreeNode, int] = {}
+        self._numbers: dict[TreeNode, int] = {}
         self._of_block = {block.number: node for node, block in self._waiting}
-        self._under_way: dict[Node, Attempt] = {}
-        self._late: set[tuple[Node, int]] = set()
+        self._under_way: dict[TreeNode, Attempt] = {}
+        self._late: set[tuple[TreeNode, int]] = set()
         self._stopped: list[str] = []
         self._again = 0
-        self._combining: dict[Node, list[object]] = {}
+        self._combining: dict[TreeNode, list[object]] = {}
         self._roots: dict[tuple[int, int], object] = {}
         self._awake, self._news = Awake(), False
         self._heard = self._told = self._looked = 0.0
@@ -112,7 +112,7 @@ class BlockScheduler:
                     gathered[tiles] = gather(self._roots[tiles])
                 except PartialsLostError:
                     del self._roots[tiles]
-                    self._make_again(Node(tiles, self._branches[tiles].tree.levels, 0))
+                    self._make_again(TreeNode(tiles, self._branches[tiles].tree.levels, 0))
         roots = [(tiles, gathered[tiles]) for tiles in self._branches]
         self._check([folded for _, folded in roots])
         return roots
@@ -136,7 +136,7 @@ class BlockScheduler:
             self._folding += 1
             self._begin(node, partial(self._backend.fold, self._plan.sent(block)))
 
-    def _begin(self, node: Node, start: Callable[[int, Done], object]) -> None:
+    def _begin(self, node: TreeNode, start: Callable[[int, Done], object]) -> None:
         number = self._numbers.setdefault(node, 0)
         attempt = self._under_way[node] = Attempt(number)
         # Its outcome waits in the queue until the ticket is here.
@@ -180,7 +180,7 @@ class BlockScheduler:
         under_way = f"{len(self._under_way)} task(s), of which nothing was heard for {quiet:.0f} s"
         self._emit(Waiting(self._run, quiet, late or under_way))
 
-    def _settle(self, node: Node, number: int, outcome: object) -> None:
+    def _settle(self, node: TreeNode, number: int, outcome: object) -> None:
         attempt = self._under_way.get(node)
         if attempt is None or attempt.number != number:
             if not isinstance(outcome, BaseException):
@@ -201,7 +201,7 @@ class BlockScheduler:
             self._backend.release(self._combining.pop(node, []))
             self._place(node, outcome)
 
-    def _try_elsewhere(self, node: Node, error: WorkerLostError) -> None:
+    def _try_elsewhere(self, node: TreeNode, error: WorkerLostError) -> None:
         if not isinstance(error, WorkerStoppedError):
             self._tries[node] = self._tries.get(node, 0) + 1
             if self._tries[node] > _RETRIES or not self._backend.retire(error):
@@ -214,18 +214,18 @@ class BlockScheduler:
         else:
             self._waiting.appendleft((node, self._blocks[node]))
 
-    def _combine_again(self, node: Node, lost: Sequence[object]) -> None:
+    def _combine_again(self, node: TreeNode, lost: Sequence[object]) -> None:
         """Keep what is there of a combine's parts, and make the others again."""
         branch, parts = self._branches[node.tiles], self._combining.pop(node)
         self._numbers[node] += 1
         for number, part in zip(branch.tree.children(node.level, node.number), parts, strict=True):
             if any(part is one for one in lost):
                 self._backend.release([part])
-                self._make_again(Node(node.tiles, node.level - 1, number))
+                self._make_again(TreeNode(node.tiles, node.level - 1, number))
             else:
                 branch.ready[node.level - 1, number] = part
 
-    def _make_again(self, node: Node) -> None:
+    def _make_again(self, node: TreeNode) -> None:
         """Begin what a partial was made of: that was let go of."""
         self._again += 1
         if not node.level:
@@ -236,12 +236,12 @@ class BlockScheduler:
         if len(below) > 1:
             self._numbers[node] += 1
         for number in below:
-            self._make_again(Node(node.tiles, node.level - 1, number))
+            self._make_again(TreeNode(node.tiles, node.level - 1, number))
 
-    def _combine(self, node: Node) -> None:
+    def _combine(self, node: TreeNode) -> None:
         self._begin(node, partial(self._backend.combine, self._combining[node]))
 
-    def _place(self, node: Node, handle: object) -> None:
+    def _place(self, node: TreeNode, handle: object) -> None:
         """Keep a partial; combine it with its siblings once all are there."""
         branch = self._branches[node.tiles]
         if node.level == branch.tree.levels:
@@ -254,7 +254,7 @@ class BlockScheduler:
             self._roots[node.tiles] = handle
             return
         branch.ready[node.level, node.number] = handle
-        parent = Node(node.tiles, node.level + 1, node.number // branch.tree.fan_in)
+        parent = TreeNode(node.tiles, node.level + 1, node.number // branch.tree.fan_in)
         siblings = branch.tree.children(parent.level, parent.number)
         if not all((node.level, n) in branch.ready for n in siblings):
             return

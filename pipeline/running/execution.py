@@ -29,8 +29,8 @@ from chunkfold.running.ready import Ready
 from chunkfold.running.remarks import warn_of_laws
 from chunkfold.running.roots import combined
 from chunkfold.running.streaming import Sink, Streaming
+from chunkfold.worker.block_report import Report, merge, read_again, told_apart
 from chunkfold.worker.fold_block import Folded
-from chunkfold.worker.report import Report, merge, read_again, told_apart
 
 
 class Execution:

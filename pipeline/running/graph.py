@@ -87,7 +87,7 @@ def lazily(
             f"{', '.join(plan.ops)}: the data are read up to {plan.reads} times, each time for "
             "what was found before, but with compute=False they are read once: leave that out"
         )
-    return _given(plan, Graph(plan, resources).arrays(), labels=labels)
+    return _given(plan, TaskGraph(plan, resources).arrays(), labels=labels)
 
 
 def _given(plan: Plan, arrays: Mapping[str, Array], *, labels: bool) -> Any:
@@ -102,7 +102,7 @@ def _given(plan: Plan, arrays: Mapping[str, Array], *, labels: bool) -> Any:
 
 
 @dataclass(frozen=True)
-class Graph:
+class TaskGraph:
     """The tasks of a plan, under keys of their own."""
 
     plan: Plan

@@ -14,7 +14,7 @@ from chunkfold.running.answers import Answer
 from chunkfold.running.execution import Execution
 from chunkfold.running.remarks import nan_told, waits_told
 from chunkfold.stores.requests import Requests
-from chunkfold.worker.report import Attempts, DeviceReport
+from chunkfold.worker.block_report import Attempts, DeviceReport
 
 
 class Run:

@@ -23,7 +23,7 @@ from chunkfold.sources.dask_division import Division, Own
 from chunkfold.sources.dask_graph import computed, guarded
 from chunkfold.sources.dask_source import DaskSource
 
-Told = Callable[[], None]
+OnTask = Callable[[], None]
 _ASKED = 1000
 """Most tasks that a scheduler is asked about: some of those that are under way stand for all."""
 _UNDER_WAY = ("waiting", "no-worker", "queued", "processing")
@@ -49,7 +49,7 @@ class SharedTasks(ABC):
         self._error: Exception | None = None
         self._lock = threading.Lock()
 
-    def before(self, block: int, inputs: Sequence[Key], told: Told) -> Mapping[Key, Any]:
+    def before(self, block: int, inputs: Sequence[Key], told: OnTask) -> Mapping[Key, Any]:
         """Run what a block needs and nobody did; return the results that it takes, by key.
 
         `told` is called whenever a task is done that is waited for, and may raise.
@@ -68,7 +68,7 @@ class SharedTasks(ABC):
             self._make_again(block, inputs, told)
             return {key: self._result(key) for key in inputs}
 
-    def _make_again(self, block: int, inputs: Sequence[Key], told: Told) -> None:
+    def _make_again(self, block: int, inputs: Sequence[Key], told: OnTask) -> None:
         """Run once more what a block takes that was done, and is to be done again."""
         taken = [key for key in inputs if key in self._kept]
         lacking = [key for key in taken if key not in self._results]
@@ -97,7 +97,7 @@ class SharedTasks(ABC):
             self._results.clear()
             self._of_block.clear()
 
-    def _add(self, tasks: Own, told: Told) -> None:
+    def _add(self, tasks: Own, told: OnTask) -> None:
         kept = [key for key in tasks.graph if key in self._kept]
         if kept:
             results = {key: self._result(key) for key in tasks.inputs}
@@ -108,7 +108,7 @@ class SharedTasks(ABC):
 
     @abstractmethod
     def _made(
-        self, tasks: Own, results: Mapping[Key, Any], kept: Sequence[Key], told: Told
+        self, tasks: Own, results: Mapping[Key, Any], kept: Sequence[Key], told: OnTask
     ) -> Iterable[Any]:
         """Run tasks; return what is kept of them."""
 
@@ -125,7 +125,7 @@ class TasksHere(SharedTasks):
         self._get = partial(get, pool=threads)
 
     def _made(
-        self, tasks: Own, results: Mapping[Key, Any], kept: Sequence[Key], told: Told
+        self, tasks: Own, results: Mapping[Key, Any], kept: Sequence[Key], told: OnTask
     ) -> Iterable[Any]:
         keeps = self._skips
         made = computed(tasks.graph, results, kept, self._name, self._get, told, keeps=keeps)
@@ -200,7 +200,7 @@ class TasksThere(SharedTasks):
         tasks: Own,
         results: Mapping[Key, Any],  # noqa: ARG002 # workers have them
         kept: Sequence[Key],
-        told: Told,  # noqa: ARG002 # they are not waited for
+        told: OnTask,  # noqa: ARG002 # they are not waited for
     ) -> Iterable[Any]:
         graph = guarded(tasks.graph, self._name, keeps=self._skips, called=self._called)
         with annotate(span=SPAN):

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from chunkfold.boxes import Slices
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.tiles import FinishedTile
 from chunkfold.planning.work import Work
@@ -17,7 +18,6 @@ from chunkfold.worker.fold_block import Folded
 
 AHEAD = 2
 """Roots whose results may wait to be written."""
-Region = tuple[slice, ...]
 
 
 class Sink(Protocol):
@@ -26,7 +26,7 @@ class Sink(Protocol):
     def begin(self, plan: Plan) -> None:
         """Get ready for what a plan makes."""
 
-    def write(self, level: int, op: str, region: Region, values: np.ndarray) -> None:
+    def write(self, level: int, op: str, region: Slices, values: np.ndarray) -> None:
         """Take some results: of a level, where they stand among all of it."""
 
     def end(self) -> Mapping[str, Any]:
@@ -110,7 +110,7 @@ class Streaming:
 
     def _placed(
         self, firsts: Sequence[int], shape: Sequence[int], done: np.ndarray
-    ) -> tuple[Region, np.ndarray]:
+    ) -> tuple[Slices, np.ndarray]:
         """Return where results of a tile stand among all, and they in their shape there."""
         finishing = self._finishing
         box = tuple(slice(at, at + size) for at, size in zip(firsts, shape, strict=True))

@@ -10,15 +10,15 @@ from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
-Missed = np.ndarray
+AbsentRuns = np.ndarray
 """int64, (runs, 2): of each run of missing objects the first number and the one behind the last, in
 ascending order, apart from each other."""
 
-NOTHING: Missed = np.empty((0, 2), np.int64)
+NOTHING: AbsentRuns = np.empty((0, 2), np.int64)
 """No object is missing."""
 
 
-def missed_of(places: Collection[tuple[int, ...]], grid: Sequence[int]) -> Missed:
+def missed_of(places: Collection[tuple[int, ...]], grid: Sequence[int]) -> AbsentRuns:
     """Return the objects at some places of their grid.
 
     >>> missed_of([(0, 2), (1, 0), (0, 1), (1, 2)], (2, 3)).tolist()
@@ -31,7 +31,7 @@ def missed_of(places: Collection[tuple[int, ...]], grid: Sequence[int]) -> Misse
     return together([np.stack([numbers, numbers + 1], axis=1)])
 
 
-def together(parts: Iterable[Missed]) -> Missed:
+def together(parts: Iterable[AbsentRuns]) -> AbsentRuns:
     """Return what is missing in any of several parts.
 
     >>> together([np.array([[0, 2], [7, 9]]), np.array([[1, 3], [9, 10]])]).tolist()
@@ -46,6 +46,6 @@ def together(parts: Iterable[Missed]) -> Missed:
     return np.stack([runs[begins, 0], reached[ends]], axis=1)
 
 
-def count(missed: Missed) -> int:
+def count(missed: AbsentRuns) -> int:
     """Return how many objects are missing."""
     return int((missed[:, 1] - missed[:, 0]).sum())

@@ -14,13 +14,13 @@ from chunkfold.settings import StorageOptions
 from chunkfold.sources.axis_names import Named
 from chunkfold.sources.bins import Bins, Intervals
 from chunkfold.sources.label_numbers import numbered
-from chunkfold.sources.labels import Given, read_labels
+from chunkfold.sources.labels import GivenLabels, read_labels
 from chunkfold.sources.named_labels import known_names, named_labels
 from chunkfold.sources.resampling import Resampling
 
 
 @dataclass(frozen=True, eq=False)
-class Label:
+class GroupsOfLabel:
     """The groups of one label."""
 
     groups: np.ndarray
@@ -37,7 +37,7 @@ class Label:
 
 def any_labels(
     by: Any, data: Named, options: StorageOptions | None = None, *, mask_and_scale: bool = False
-) -> Given:
+) -> GivenLabels:
     """Read labels: times that are resampled, what is in bins, a name beside the data, an array.
 
     Raises
@@ -55,7 +55,7 @@ def any_labels(
 
 def _read(
     by: Any, data: Named, options: StorageOptions | None, *, mask_and_scale: bool, fractions: bool
-) -> Given:
+) -> GivenLabels:
     """Read an array of labels: what a text names beside the data, before it is an address."""
     named = isinstance(by, str) and "/" not in by and not by.endswith(".npy")
     if named and (found := named_labels(by, data)) is not None:
@@ -72,8 +72,8 @@ def _read(
 
 
 def numbers_of(
-    by: Any, given: Given, values: np.ndarray, missing: np.ndarray, groups: Any
-) -> tuple[np.ndarray, Label]:
+    by: Any, given: GivenLabels, values: np.ndarray, missing: np.ndarray, groups: Any
+) -> tuple[np.ndarray, GroupsOfLabel]:
     """Number labels of what is selected: int64 from 0 on, -1 of what is in no group.
 
     Raises
@@ -81,7 +81,7 @@ def numbers_of(
     PlanError
         If there is no group, or `groups` are none of theirs.
     """
-    label = Label(np.array([]), given.name, given.axis, given.attrs)
+    label = GroupsOfLabel(np.array([]), given.name, given.axis, given.attrs)
     if isinstance(by, (Bins, Resampling)) and groups is not None:
         raise PlanError(f"{given.name}: groups is {groups!r}, but its spans are the groups")
     if isinstance(by, Bins):

@@ -12,7 +12,7 @@ from chunkfold.axis_cuts import Cells
 from chunkfold.errors import PlanError
 from chunkfold.selections import Selection, select
 
-Axis = int | str | Sequence[int | str] | None
+AxisOption = int | str | Sequence[int | str] | None
 """Axes by number or name; None: all of them."""
 
 
@@ -42,7 +42,9 @@ def axis_names(source: Named, axes: Sequence[int]) -> list[str | None] | None:
     return None if names is None else [names[n] for n in axes]
 
 
-def axis_numbers(source: Named, axis: Axis, selection: Selection = None) -> int | list[int] | None:
+def axis_numbers(
+    source: Named, axis: AxisOption, selection: Selection = None
+) -> int | list[int] | None:
     """Return axes by number, whether they are given by number or by name.
 
     Numbers count the axes of the selection: of its integers nothing is left of an axis.

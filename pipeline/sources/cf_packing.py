@@ -29,7 +29,7 @@ _RESIGNED = {("true", "i"): "uint", ("false", "u"): "int"}
 """What integers of a kind are read as, by `_Unsigned`."""
 
 
-class Measured(Protocol):
+class HasAttributes(Protocol):
     """What has elements, and attributes that say what they stand for."""
 
     @property
@@ -49,7 +49,7 @@ class Measured(Protocol):
         """The fill value, if it stands for nothing."""
 
 
-def packing_of(source: Measured) -> Packing | None:
+def packing_of(source: HasAttributes) -> Packing | None:
     """Return how an array's values are packed; None if they are what is stored.
 
     By its attributes `scale_factor`, `add_offset`, `_FillValue`, `missing_value`, `_Unsigned`; in
@@ -85,7 +85,7 @@ def packing_of(source: Measured) -> Packing | None:
     return None if packing == Packing() else packing
 
 
-def packing_attributes(source: Measured) -> Iterator[str]:
+def packing_attributes(source: HasAttributes) -> Iterator[str]:
     """Name the attributes by which values are other than what is stored, and what they say."""
     attributes = _attributes(source)
     if _is_reduced(source):
@@ -103,7 +103,7 @@ def packing_attributes(source: Measured) -> Iterator[str]:
             yield f"{name} {', '.join(map(_said, values))}, folded as any number"
 
 
-def never_applied(source: Measured) -> Iterator[str]:
+def never_applied(source: HasAttributes) -> Iterator[str]:
     """Name the attributes that would leave out or change numbers, but never do, and say why."""
     attributes, dtype = _attributes(source), source.dtype
     if not _is_reduced(source):
@@ -122,7 +122,7 @@ def never_applied(source: Measured) -> Iterator[str]:
         yield f"{', '.join(valid)}, numbers beyond folded as any"
 
 
-def unapplied(source: Measured, flag: str, *, mask_and_scale: bool) -> Iterator[str]:
+def unapplied(source: HasAttributes, flag: str, *, mask_and_scale: bool) -> Iterator[str]:
     """Say which attributes are not applied, and whether a flag does that: the one place for it."""
     told = "" if mask_and_scale else "; ".join(packing_attributes(source))
     if told:
@@ -136,18 +136,20 @@ def unapplied(source: Measured, flag: str, *, mask_and_scale: bool) -> Iterator[
         yield f"never applied: {never}"
 
 
-def not_applied(sources: Iterable[Measured], flag: str, *, mask_and_scale: bool) -> Iterator[str]:
+def not_applied(
+    sources: Iterable[HasAttributes], flag: str, *, mask_and_scale: bool
+) -> Iterator[str]:
     """Say as `unapplied` of which sources attributes are not applied."""
     for source in sources:
         for told in unapplied(source, flag, mask_and_scale=mask_and_scale):
             yield f"{source.name}: {told}"
 
 
-def _is_reduced(source: Measured) -> bool:
+def _is_reduced(source: HasAttributes) -> bool:
     return kind_of(source.dtype) in "biufcmM"
 
 
-def _resigned(source: Measured) -> np.dtype | None:
+def _resigned(source: HasAttributes) -> np.dtype | None:
     """Return as what integers are read, if that is of another sign."""
     said = _attributes(source).get("_Unsigned")
     kind = _RESIGNED.get((said, source.dtype.kind)) if isinstance(said, str) else None
@@ -158,7 +160,7 @@ def _said(value: Any) -> str:
     return reprlib.repr(value) if isinstance(value, str) else str(value)
 
 
-def _attributes(source: Measured) -> Mapping[str, Any]:
+def _attributes(source: HasAttributes) -> Mapping[str, Any]:
     """Return an array's attributes; in format 2 its fill value comes before its `_FillValue`."""
     attributes = {
         name: value for name, value in source.attributes.items() if value is not None
@@ -168,7 +170,7 @@ def _attributes(source: Measured) -> Mapping[str, Any]:
     return attributes
 
 
-def _missing(source: Measured, dtype: np.dtype) -> Iterator[int | float]:
+def _missing(source: HasAttributes, dtype: np.dtype) -> Iterator[int | float]:
     """Yield the numbers of a dtype, as which elements are read, that stand for nothing."""
     attributes, kinds = _attributes(source), {dtype, source.dtype}
     fill, others = (_listed(attributes.get(name, [])) for name in MISSING)
@@ -210,7 +212,7 @@ def _alike(one: float, other: float) -> bool:
         return False
 
 
-def _number(source: Measured, name: str, given: Any) -> float:
+def _number(source: HasAttributes, name: str, given: Any) -> float:
     number = given[0] if isinstance(given, list) and len(given) == 1 else given
     with contextlib.suppress(OverflowError):
         plain = isinstance(number, (int, float)) and not isinstance(number, bool)

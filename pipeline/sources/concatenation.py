@@ -13,7 +13,7 @@ import numpy as np
 
 from chunkfold.axis_cuts import Cells
 from chunkfold.decoding.decode_units import InTurn
-from chunkfold.decoding.direct import Region
+from chunkfold.decoding.direct import DirectRegion
 from chunkfold.errors import SourceError
 from chunkfold.sources.array_source import copied
 from chunkfold.sources.chunk_index import Listing
@@ -200,7 +200,7 @@ class ConcatenatedSource(Source):
         """Alike for those whose parts are, and are as long."""
         return (self.axis, self.starts, self._first.in_turn) if self.turned else None
 
-    def each(self, regions: Iterator[Region], out: InTurn) -> Iterator[None]:
+    def each(self, regions: Iterator[DirectRegion], out: InTurn) -> Iterator[None]:
         """Bring the chunks of regions, of one part after the other."""
         pieces = (
             (number, (cut, self._known(number, known)))

@@ -12,7 +12,7 @@ from dask import _task_spec as spec
 from dask.sizeof import sizeof
 from dask.typing import Key
 
-from chunkfold.sources.dask_graph import Graph, Node
+from chunkfold.sources.dask_graph import DaskGraph, DaskNode
 
 CONSTANT_BYTES = 64 << 10
 """Most that a value may have that each block brings, rather than have it from one worker."""
@@ -22,7 +22,7 @@ CONSTANT_BYTES = 64 << 10
 class Own:
     """What a block computes by itself."""
 
-    graph: Graph = field(default_factory=dict)
+    graph: DaskGraph = field(default_factory=dict)
     inputs: tuple[Key, ...] = ()
     """Keys of the results of others that it needs."""
 
@@ -35,12 +35,12 @@ class Division:
     the first of them, before it, and its result is kept until the last that takes it is done.
     """
 
-    graph: Graph
+    graph: DaskGraph
     wanted: Sequence[Sequence[Key]]
     """Keys of what each block needs."""
 
     @cached_property
-    def _constants(self) -> Graph:
+    def _constants(self) -> DaskGraph:
         """Small values, which each block brings."""
         return {
             key: node
@@ -53,9 +53,9 @@ class Division:
         return (need for need in self.graph[key].dependencies if need in self._tasks)
 
     @cached_property
-    def _tasks(self) -> Graph:
+    def _tasks(self) -> DaskGraph:
         """Those that some block needs, without constants."""
-        found: dict[Key, Node] = {}
+        found: dict[Key, DaskNode] = {}
         waiting = [key for keys in self.wanted for key in keys]
         while waiting:
             key = waiting.pop()
@@ -128,7 +128,7 @@ class Division:
     def _made_of(self, keys: Iterable[Key], given: Callable[[Key], bool]) -> Own:
         """Return what makes results, of others that are given."""
         inputs: dict[Key, None] = {}
-        graph: dict[Key, Node] = {}
+        graph: dict[Key, DaskNode] = {}
         waiting = list(keys)
         while waiting:
             key = waiting.pop()

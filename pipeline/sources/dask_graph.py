@@ -15,8 +15,8 @@ from dask.typing import Key
 from chunkfold.bad_chunks import BadChunk
 from chunkfold.errors import ChunkError, unreadable
 
-Node = spec.GraphNode
-Graph = Mapping[Key, Node]
+DaskNode = spec.GraphNode
+DaskGraph = Mapping[Key, DaskNode]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Guarded:
 
     name: str
     """Of the source."""
-    node: Node
+    node: DaskNode
     needs: tuple[Key, ...]
     """In the order in which it is given their results."""
     keeps: bool
@@ -62,10 +62,10 @@ class Guarded:
 
 
 def guarded(
-    graph: Graph, name: str, *, keeps: bool, called: Callable[[Key], Key] = lambda key: key
-) -> dict[Key, Node]:
+    graph: DaskGraph, name: str, *, keeps: bool, called: Callable[[Key], Key] = lambda key: key
+) -> dict[Key, DaskNode]:
     """Return a graph whose tasks' failures name their source, under other keys."""
-    made: dict[Key, Node] = {}
+    made: dict[Key, DaskNode] = {}
     for key, node in graph.items():
         needs = tuple(node.dependencies)
         refs = [spec.TaskRef(called(need)) for need in needs]
@@ -77,7 +77,7 @@ def guarded(
     return made
 
 
-def with_results(graph: Graph, results: Mapping[Key, Any]) -> dict[Key, Node]:
+def with_results(graph: DaskGraph, results: Mapping[Key, Any]) -> dict[Key, DaskNode]:
     """Return a graph with the results of tasks that others did."""
     return {**graph, **{key: spec.DataNode(key, result) for key, result in results.items()}}
 
@@ -91,7 +91,7 @@ def futures_in(arrays: Iterable[Any]) -> dict[Key, Any]:
     return found
 
 
-def optimized(arrays: Sequence[Any]) -> tuple[dict[Key, Node], list[Any]]:
+def optimized(arrays: Sequence[Any]) -> tuple[dict[Key, DaskNode], list[Any]]:
     """Return one graph of some arrays as Dask optimises it, and each array's keys, nested lists.
 
     Futures in it are references: results that others have, by their keys.
@@ -143,7 +143,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def computed(
-    graph: Graph,
+    graph: DaskGraph,
     results: Mapping[Key, Any],
     wanted: Sequence[Key],
     name: str,

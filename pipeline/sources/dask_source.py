@@ -25,7 +25,7 @@ from chunkfold.sources.source import BroughtSource, Source
 from chunkfold.stores.expected import Expected
 
 _KIND = "computed by Dask"
-Place = tuple[int, ...]
+ChunkIndex = tuple[int, ...]
 """The number of a chunk along each axis, of those that have elements."""
 
 
@@ -41,7 +41,7 @@ class DaskSource(Source):
     """Names of the axes, where they have any."""
     futures: Mapping[Key, Any] = field(default_factory=dict)
     """Those that it is made of, by their keys."""
-    keys: Mapping[Place, Key] = field(default_factory=dict)
+    keys: Mapping[ChunkIndex, Key] = field(default_factory=dict)
     """Of the tasks that make its chunks, once a run has its graph."""
 
     def __repr__(self) -> str:
@@ -105,7 +105,7 @@ class DaskSource(Source):
         places = itertools.chain.from_iterable(map(self._touched, regions))
         return [self.keys[place] for place in dict.fromkeys(places)]
 
-    def _touched(self, region: Region) -> Iterator[Place]:
+    def _touched(self, region: Region) -> Iterator[ChunkIndex]:
         """Yield the chunks that have elements of a region."""
         return itertools.product(*map(_cells_of, region, self.cells))
 
@@ -128,7 +128,7 @@ def _cells_of(cut: slice, along: Cells) -> Sequence[int]:
 class DaskChunks(BroughtSource):
     """Chunks of an array of Dask's, where a block reads them."""
 
-    wanted: Mapping[Place, Key] = field(default_factory=dict)
+    wanted: Mapping[ChunkIndex, Key] = field(default_factory=dict)
     """The keys of the chunks, by their places."""
     chunks_by_key: Mapping[Key, Any] = field(default_factory=dict)
     """What their tasks made."""
@@ -147,7 +147,7 @@ class DaskChunks(BroughtSource):
             chunk = self._chunk(place)
             into[tuple(cut for cut, _ in cuts)] = chunk[tuple(cut for _, cut in cuts)]
 
-    def _chunk(self, place: Place) -> np.ndarray:
+    def _chunk(self, place: ChunkIndex) -> np.ndarray:
         """Return a chunk, checked: what tasks make may be anything.
 
         Raises
@@ -266,7 +266,7 @@ def with_tasks(
     return ready, Division(graph, wanted)
 
 
-def _by_place(array: Any, keys: Any) -> Mapping[Place, Key]:
+def _by_place(array: Any, keys: Any) -> Mapping[ChunkIndex, Key]:
     """Return the keys of chunks that have elements by their places among these."""
     sizes = itertools.product(*map(enumerate, array.chunks))
     places = [

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Any
 
 from chunkfold.errors import SourceError
-from chunkfold.stores.h5_files import H5File, Options
+from chunkfold.stores.h5_files import H5File, H5Options
 
 _DRIVERS = {"sec2": None, "stdio": "stdio"}
 """h5py's drivers of files that others open as well, and what they are opened with."""
@@ -53,7 +53,7 @@ def file_of(file: Any) -> H5File | None:
         given["driver"] = _DRIVERS[driver]
     if file.swmr_mode:
         given["swmr"] = True
-    options: Options = tuple(sorted(given.items()))
+    options: H5Options = tuple(sorted(given.items()))
     try:
         return H5File.at(file.filename, options)
     except OSError:  # it was removed, and lives as long as it is open

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from chunkfold.errors import PlanError
-from chunkfold.sources.labels import Given, array_of, plain_labels
+from chunkfold.sources.labels import GivenLabels, array_of, plain_labels
 
 _TABLED = 4
 """Whole numbers are found in a table if the largest is at most so many times their count."""
@@ -21,7 +21,7 @@ _SORTS = {
 
 
 def numbered(
-    given: Given, values: np.ndarray, missing: np.ndarray, groups: Any
+    given: GivenLabels, values: np.ndarray, missing: np.ndarray, groups: Any
 ) -> tuple[np.ndarray, np.ndarray]:
     """Number some of the labels: int64 from 0 on, -1 of what is in no group; and the groups.
 
@@ -55,7 +55,7 @@ def numbered(
 
 
 def _expected(
-    given: Given, values: np.ndarray, missing: np.ndarray, groups: Any
+    given: GivenLabels, values: np.ndarray, missing: np.ndarray, groups: Any
 ) -> tuple[np.ndarray, np.ndarray]:
     plain = not hasattr(groups, "__array__") and isinstance(groups, Iterable)
     try:
@@ -116,7 +116,7 @@ def narrow(codes: np.ndarray, count: int) -> np.ndarray:
     return np.ascontiguousarray(codes, next(fits, np.int32))
 
 
-def transposed(given: Given, order: Sequence[int]) -> Given:
+def transposed(given: GivenLabels, order: Sequence[int]) -> GivenLabels:
     """Put the axes of labels in another order."""
     dims = None if given.dims is None else tuple(given.dims[n] for n in order)
     values, missing = given.values.transpose(order), given.missing.transpose(order)

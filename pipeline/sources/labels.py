@@ -30,7 +30,7 @@ MOST_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class GivenLabels:
     """Labels as they were given."""
 
     values: np.ndarray
@@ -61,7 +61,7 @@ def read_labels(
     *,
     mask_and_scale: bool = False,
     fractions: bool = False,
-) -> Given:
+) -> GivenLabels:
     """Read labels whole: an array or what NumPy makes one of, xarray's or Zarr's, or its address.
 
     Of files those of NumPy's are read too (.npy), but none that hold Python's objects. What was
@@ -77,7 +77,7 @@ def read_labels(
     ChunkError
         If it cannot be read.
     """
-    if isinstance(by, Given):
+    if isinstance(by, GivenLabels):
         return by
     if isinstance(by, (str, os.PathLike)) and os.fspath(by).endswith(".npy"):
         if "://" in os.fspath(by):
@@ -126,7 +126,7 @@ def read_npy(path: Path) -> np.ndarray:
     return values
 
 
-def _read_npy(path: Path, *, fractions: bool) -> Given:
+def _read_npy(path: Path, *, fractions: bool) -> GivenLabels:
     values = read_npy(path)
     refuse_many(str(path), values.nbytes, values.size)
     return _given(np.array(values), None, str(path), path.stem, fractions=fractions)
@@ -134,7 +134,7 @@ def _read_npy(path: Path, *, fractions: bool) -> Given:
 
 def _read_zarr(
     by: Any, options: StorageOptions | None, *, mask_and_scale: bool, fractions: bool
-) -> Given:
+) -> GivenLabels:
     source = open_any(by, options or NO_OPTIONS)
     refuse_many(source.name, source.nbytes, int(np.prod(source.shape, dtype=object)))
     if isinstance(source, ZarrSource) and source.dtype.kind in "TUS":
@@ -172,7 +172,7 @@ def _given(
     axis: str = "",
     *,
     fractions: bool,
-) -> Given:
+) -> GivenLabels:
     if not values.ndim:
         raise PlanError(f"{name}: labels have at least one axis, but this is {values}")
     masked = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
@@ -180,7 +180,7 @@ def _given(
         np.asarray(np.ma.getdata(values)), name, masked, fractions=fractions
     )
     fine = re.fullmatch(r"\w[\w -]*", axis) is not None
-    return Given(plain, missing, dims, name, axis if fine else Given.axis)
+    return GivenLabels(plain, missing, dims, name, axis if fine else GivenLabels.axis)
 
 
 def plain_labels(

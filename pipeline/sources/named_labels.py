@@ -15,7 +15,7 @@ from chunkfold.sources.axis_names import Named
 from chunkfold.sources.cf_packing import MISSING, SCALING
 from chunkfold.sources.concatenation import ConcatenatedSource
 from chunkfold.sources.data_arrays import DataArrays
-from chunkfold.sources.labels import Given, plain_labels, refuse_many
+from chunkfold.sources.labels import GivenLabels, plain_labels, refuse_many
 from chunkfold.sources.neighbours import neighbour
 from chunkfold.sources.source import Source
 from chunkfold.stores.remote import message_of
@@ -26,7 +26,7 @@ _OF_TIMES = ("units", "calendar")
 
 
 @dataclass(frozen=True, eq=False)
-class Coordinate:
+class DecodedArray:
     """An array beside data, as xarray decodes it."""
 
     name: str
@@ -49,7 +49,7 @@ class Coordinate:
         )
 
 
-def named_labels(name: str, data: Named) -> Given | None:
+def named_labels(name: str, data: Named) -> GivenLabels | None:
     """Read labels that a name stands for, as `lat` or `time.month`; None if it stands for none.
 
     Numbers of a coordinate may have fractions; those that say where along an axis a place is may
@@ -72,7 +72,7 @@ def named_labels(name: str, data: Named) -> Given | None:
     return _labels(_part_of(found, part, data), name, part)
 
 
-def _labels(found: Coordinate, name: str, axis: str) -> Given:
+def _labels(found: DecodedArray, name: str, axis: str) -> GivenLabels:
     if not found.dims:
         raise PlanError(
             f"by {name!r}: labels have at least one axis, but {found.name!r} is one value"
@@ -82,10 +82,10 @@ def _labels(found: Coordinate, name: str, axis: str) -> Given:
     measured = found.of_axis or fractions or axis != found.name
     if not measured:  # whole numbers are codes
         values, missing = plain_labels(values, name, missing)
-    return Given(values, missing, found.dims, name, axis, found.attrs, negative=measured)
+    return GivenLabels(values, missing, found.dims, name, axis, found.attrs, negative=measured)
 
 
-def _part_of(times: Coordinate, part: str, data: Named) -> Coordinate:
+def _part_of(times: DecodedArray, part: str, data: Named) -> DecodedArray:
     """Return such a part of times as xarray's accessor `dt` has."""
     import xarray as xr
 
@@ -107,7 +107,7 @@ def _part_of(times: Coordinate, part: str, data: Named) -> Coordinate:
             f"by {times.name + '.' + part!r}: {times.name!r} of {data.name} has no {part!r}; "
             f"{hint} are {', '.join(parts)}"
         )
-    return Coordinate(times.name, times.dims, found.values, {})
+    return DecodedArray(times.name, times.dims, found.values, {})
 
 
 def times_parts() -> list[str]:
@@ -119,7 +119,7 @@ def times_parts() -> list[str]:
     return [name for name in found if isinstance(getattr(accessor, name), property)]
 
 
-def coordinate_of(name: str, data: Named) -> Coordinate | None:
+def coordinate_of(name: str, data: Named) -> DecodedArray | None:
     """Read an array beside data and decode it; None if there is none of that name.
 
     Raises
@@ -136,13 +136,13 @@ def coordinate_of(name: str, data: Named) -> Coordinate | None:
         one = held[name].variable
         refuse_many(name, one.nbytes, one.size)
         dims = tuple(map(str, one.dims))
-        return Coordinate(name, dims, np.asarray(one.values), dict(one.attrs))
+        return DecodedArray(name, dims, np.asarray(one.values), dict(one.attrs))
     if isinstance(data, ConcatenatedSource):
         return _concatenated(name, data)
     return _stored(name, data) if isinstance(data, Source) else None
 
 
-def _concatenated(name: str, data: ConcatenatedSource) -> Coordinate | None:
+def _concatenated(name: str, data: ConcatenatedSource) -> DecodedArray | None:
     """Return what parts have, one behind the other where it is along their axis."""
     first = coordinate_of(name, data.parts[0])
     along = (data.dims or ())[data.axis : data.axis + 1]
@@ -155,10 +155,10 @@ def _concatenated(name: str, data: ConcatenatedSource) -> Coordinate | None:
         raise SourceError(f"{data.parts[lacking[0]].name}: there is no {name!r} beside it")
     values = np.concatenate([one.values for one in each if one is not None], axis)
     refuse_many(name, values.nbytes, values.size)
-    return Coordinate(name, first.dims, values, first.attrs)
+    return DecodedArray(name, first.dims, values, first.attrs)
 
 
-def _stored(name: str, data: Source) -> Coordinate | None:
+def _stored(name: str, data: Source) -> DecodedArray | None:
     if not name or "/" in name or name.startswith("."):
         return None
     found = neighbour(data, name)
@@ -182,7 +182,7 @@ def _stored(name: str, data: Source) -> Coordinate | None:
     elif stored.dtype.kind == "T":
         values = stored.astype(object)
     attrs = {key: said for key, said in attributes.items() if key not in left_out}
-    return Coordinate(name, dims, values, attrs)
+    return DecodedArray(name, dims, values, attrs)
 
 
 def _dates(

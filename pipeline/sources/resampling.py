@@ -11,7 +11,7 @@ import numpy as np
 
 from chunkfold.errors import PlanError
 from chunkfold.sources.axis_names import Named
-from chunkfold.sources.labels import Given
+from chunkfold.sources.labels import GivenLabels
 from chunkfold.sources.named_labels import coordinate_of, known_names
 
 _MOST_SPANS = 2**24
@@ -31,7 +31,7 @@ class Resampling:
         """How messages call it."""
         return f"resample {self.dim}={getattr(self.frequency, 'freq', self.frequency)}"
 
-    def times(self, data: Named) -> Given:
+    def times(self, data: Named) -> GivenLabels:
         """Read the times along its axis.
 
         Raises
@@ -47,7 +47,7 @@ class Resampling:
                 f"{what}; it has {known_names(data)}"
             )
         missing = np.array([one is None or bool(one != one) for one in found.values], bool)
-        return Given(found.values, missing, found.dims, self.name, self.dim, found.attrs)
+        return GivenLabels(found.values, missing, found.dims, self.name, self.dim, found.attrs)
 
     def numbered(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return in which span each time is, int64, and where all spans begin.

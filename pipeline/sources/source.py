@@ -16,7 +16,7 @@ from chunkfold.stores.expected import Expected
 
 if TYPE_CHECKING:
     from chunkfold.decoding.decode_units import InTurn
-    from chunkfold.decoding.direct import Region
+    from chunkfold.decoding.direct import DirectRegion
     from chunkfold.sources.chunk_index import Listing
 
 
@@ -225,7 +225,7 @@ class Source(ABC):
         """Alike for sources whose chunks `each` brings side by side; None: it brings none."""
         return None
 
-    def each(self, regions: Iterator[Region], out: InTurn) -> Iterator[None]:
+    def each(self, regions: Iterator[DirectRegion], out: InTurn) -> Iterator[None]:
         """Read regions chunk by chunk, one behind another in memory, where `in_turn` allows it.
 
         Stops whenever there is no room in `out` for another chunk.

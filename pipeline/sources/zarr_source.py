@@ -13,7 +13,7 @@ from zarr.storage import LocalStore, MemoryStore, ZipStore
 from chunkfold.axis_cuts import Cells
 from chunkfold.decoding.decodable import refuse_code
 from chunkfold.decoding.decode_units import InTurn
-from chunkfold.decoding.direct import Direct, Region
+from chunkfold.decoding.direct import Direct, DirectRegion
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.array_source import copied
 from chunkfold.sources.chunk_index import Listing, list_objects
@@ -246,7 +246,7 @@ class ZarrSource(Source):
         by_zarr = ByZarr(self.array, self.name, self.unit, remote=self.remote)
         by_zarr.read(region, out, known)
 
-    def each(self, regions: Iterable[Region], out: InTurn) -> Iterator[None]:
+    def each(self, regions: Iterable[DirectRegion], out: InTurn) -> Iterator[None]:
         """Decode regions in turn, where `in_turn` allows it, and stop as `Direct.each` does.
 
         Raises

@@ -17,11 +17,11 @@ import numpy as np
 from chunkfold.errors import ChangedError, MissingError
 
 _SECOND = 1_000_000_000
-Place = Sequence[int]
+ObjectIndex = Sequence[int]
 """Of an object in the grid of objects."""
 
 
-class State(NamedTuple):
+class ObjectState(NamedTuple):
     """How an object stands in its store."""
 
     size: int
@@ -41,13 +41,13 @@ class Expected(Protocol):
     def needed(self) -> bool:
         """Whether each must be stored: one that is not ends the run."""
 
-    def size_of(self, place: Place) -> int:
+    def size_of(self, place: ObjectIndex) -> int:
         """Return the bytes of an object, 0 if they are not known or it is not stored."""
 
-    def lacks(self, place: Place) -> bool:
+    def lacks(self, place: ObjectIndex) -> bool:
         """Whether an object is known not to be stored: then it is not asked for."""
 
-    def check(self, place: Place, found: State | None) -> None:
+    def check(self, place: ObjectIndex, found: ObjectState | None) -> None:
         """Compare an object that was asked for with what is known; None: it is not there.
 
         Raises
@@ -80,17 +80,17 @@ class Listed:
         """Which objects are stored: bool, of the box's shape."""
         return self.sizes > 0
 
-    def size_of(self, place: Place) -> int:
+    def size_of(self, place: ObjectIndex) -> int:
         """Return the bytes of an object, 0 if it is not stored."""
         if self.size:
             return self.size
         return int(self.sizes[tuple(n - m for n, m in zip(place, self.first, strict=True))])
 
-    def lacks(self, place: Place) -> bool:
+    def lacks(self, place: ObjectIndex) -> bool:
         """Whether an object is known not to be stored."""
         return not self.size_of(place)
 
-    def check(self, place: Place, found: State | None) -> None:
+    def check(self, place: ObjectIndex, found: ObjectState | None) -> None:
         """Compare an object with its entry of the listing."""
         if found is None:
             raise ChangedError("it was stored when the run was planned, and is gone")
@@ -117,15 +117,15 @@ class Unlisted:
     """Whether each must be stored."""
     listed: ClassVar[bool] = False
 
-    def size_of(self, place: Place) -> int:  # noqa: ARG002
+    def size_of(self, place: ObjectIndex) -> int:  # noqa: ARG002
         """Nothing is known."""
         return 0
 
-    def lacks(self, place: Place) -> bool:  # noqa: ARG002 # nothing is known
+    def lacks(self, place: ObjectIndex) -> bool:  # noqa: ARG002 # nothing is known
         """Nothing is known: every object is asked for."""
         return False
 
-    def check(self, place: Place, found: State | None) -> None:
+    def check(self, place: ObjectIndex, found: ObjectState | None) -> None:
         """Note an object that is not there.
 
         Raises
@@ -159,19 +159,19 @@ class Shifted:
         """Whether each must be stored."""
         return self.of.needed
 
-    def size_of(self, place: Place) -> int:
+    def size_of(self, place: ObjectIndex) -> int:
         """Return the bytes of an object, 0 if they are not known or it is not stored."""
         return self.of.size_of(self._whole(place))
 
-    def lacks(self, place: Place) -> bool:
+    def lacks(self, place: ObjectIndex) -> bool:
         """Whether an object is known not to be stored."""
         return self.of.lacks(self._whole(place))
 
-    def check(self, place: Place, found: State | None) -> None:
+    def check(self, place: ObjectIndex, found: ObjectState | None) -> None:
         """Compare an object with what is known."""
         self.of.check(self._whole(place), found)
 
-    def _whole(self, place: Place) -> tuple[int, ...]:
+    def _whole(self, place: ObjectIndex) -> tuple[int, ...]:
         axis = self.axis
         return (*place[:axis], place[axis] + self.before, *place[axis + 1 :])
 

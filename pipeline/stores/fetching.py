@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from chunkfold.stores.content_encoding import decoded, encoding_of
-from chunkfold.stores.expected import State
+from chunkfold.stores.expected import ObjectState
 from chunkfold.stores.listing import nanoseconds
 from chunkfold.stores.objects import Span, StoredObject
-from chunkfold.stores.requests import Answer, Request, flight
+from chunkfold.stores.requests import RemoteRequest, Response, flight
 from chunkfold.stores.retry_after import wait_wanted
 from chunkfold.stores.transient_faults import fault_of
 
@@ -34,7 +34,7 @@ class ServerStore:
     store: Any
     name: str
 
-    async def ask(self, path: str, request: Request[Answer], **given: Any) -> Answer:
+    async def ask(self, path: str, request: RemoteRequest[Response], **given: Any) -> Response:
         """Make a request for an object, as `Flight.ask`."""
 
         def wanted(error: BaseException) -> Awaitable[float]:
@@ -44,11 +44,11 @@ class ServerStore:
             self.name, request, wanted=wanted, **({"passing": fault_of} | given)
         )
 
-    async def get(self, path: str, **options: Any) -> tuple[State, Any, str]:
+    async def get(self, path: str, **options: Any) -> tuple[ObjectState, Any, str]:
         """Return an object's state, its bytes or a range of them, and how they are encoded."""
         import obstore
 
-        async def request() -> tuple[State, Any, str]:
+        async def request() -> tuple[ObjectState, Any, str]:
             result = await obstore.get_async(self.store, path, options=cast("Any", options) or None)
             content = await result.bytes_async()
             return state_of(result.meta), content, encoding_of(result.attributes)
@@ -73,11 +73,11 @@ class ServerStore:
 
         return await self.ask(path, request)
 
-    async def head(self, path: str) -> State:
+    async def head(self, path: str) -> ObjectState:
         """Return an object's state."""
         import obstore
 
-        async def request() -> State:
+        async def request() -> ObjectState:
             return state_of(await obstore.head_async(self.store, path))
 
         return await self.ask(path, request)
@@ -91,9 +91,9 @@ def server_store_of(store: Any, hasty: Any = None) -> ServerStore:
     return ServerStore(hasty or store, f"{type(store).__name__} {name}")
 
 
-def state_of(meta: Any) -> State:
+def state_of(meta: Any) -> ObjectState:
     """Return what obstore tells of an object."""
-    return State(meta["size"], nanoseconds(meta["last_modified"]))
+    return ObjectState(meta["size"], nanoseconds(meta["last_modified"]))
 
 
 def _joined(spans: Sequence[Span]) -> list[tuple[Span, list[Span]]]:
@@ -128,10 +128,10 @@ class Fetched:
     answers: int = 1
     """That this is made of: with the later ones another version may have come."""
 
-    def state(self) -> State:
+    def state(self) -> ObjectState:
         """Ask again, if it was brought by several requests."""
         if self.answers == 1:
-            return State(self.size if self.encoded is None else self.encoded, self.modified)
+            return ObjectState(self.size if self.encoded is None else self.encoded, self.modified)
         return flight().waited(lambda: self.server.head(self.path))
 
     def fetch(self, spans: Sequence[Span]) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from chunkfold.errors import ChangedError, SourceError
-from chunkfold.stores.expected import State
+from chunkfold.stores.expected import ObjectState
 from chunkfold.stores.regular_files import read_regular, special
 
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -25,7 +25,7 @@ _BEHIND = (0, 512, 1024, 2048, 4096, 8192)
 """Bytes of others that may stand before it, as MATLAB's."""
 _IDLE_S = 1.0
 """For so long a file stays open that nobody reads."""
-Options = tuple[tuple[str, Any], ...]
+H5Options = tuple[tuple[str, Any], ...]
 """What `h5py.File` is given, by name."""
 
 
@@ -35,15 +35,15 @@ class H5File:
 
     path: str
     """Absolute."""
-    options: Options = ()
-    state: State | None = None
+    options: H5Options = ()
+    state: ObjectState | None = None
     """None where it may be written to meanwhile: those who read as a single writer writes (SWMR)
     mean that."""
-    others: tuple[tuple[str, State], ...] = ()
+    others: tuple[tuple[str, ObjectState], ...] = ()
     """Files that links and virtual datasets in it lead to, and how they were."""
 
     @classmethod
-    def at(cls, path: str, options: Options = ()) -> H5File:
+    def at(cls, path: str, options: H5Options = ()) -> H5File:
         """Return the file at a path, as it is now.
 
         Raises
@@ -125,7 +125,7 @@ class _Handles:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._open: dict[tuple[str, Options], _Handle] = {}
+        self._open: dict[tuple[str, H5Options], _Handle] = {}
         self._closer: threading.Thread | None = None
 
     def taken(self, wanted: H5File) -> _Handle:
@@ -195,9 +195,9 @@ def _file(wanted: H5File) -> Any:
         return h5py.File(wanted.path, "r", **options)
 
 
-def _state(path: str) -> State:
+def _state(path: str) -> ObjectState:
     status = os.stat(path)  # noqa: PTH116 # a Path would take as long
-    return State(status.st_size, status.st_mtime_ns)
+    return ObjectState(status.st_size, status.st_mtime_ns)
 
 
 def is_h5(path: Path) -> bool:

@@ -15,7 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
-from chunkfold.stores.expected import State
+from chunkfold.stores.expected import ObjectState
 
 Span = tuple[int, int]
 """Offset and size, in bytes."""
@@ -34,7 +34,7 @@ class StoredObject(Protocol):
     def size(self) -> int:
         """Bytes of it."""
 
-    def state(self) -> State:
+    def state(self) -> ObjectState:
         """Return how large it is now and when it was last written."""
 
     def fetch(self, spans: Sequence[Span]) -> None:
@@ -73,7 +73,7 @@ class Objects(Protocol):
             What will be read first, if not all of it: an offset, or -1 for the end, and a size.
         """
 
-    def state(self, key: str) -> State | None:
+    def state(self, key: str) -> ObjectState | None:
         """Return the state of the object of a key, without reading it; None if it is not stored."""
 
 
@@ -136,7 +136,7 @@ class LocalObjects:
         return _File(f"{self.where}/{key}")
 
     def read_short(
-        self, key: str, memory: memoryview, check: Callable[[State], None] | None
+        self, key: str, memory: memoryview, check: Callable[[ObjectState], None] | None
     ) -> int:
         """Read a file into memory in one call; return its bytes, if they are fewer.
 
@@ -157,7 +157,7 @@ class LocalObjects:
         finally:
             os.close(descriptor)
 
-    def state(self, key: str) -> State | None:
+    def state(self, key: str) -> ObjectState | None:
         """Return the state of a file; None if there is none."""
         try:
             status = os.stat(f"{self.where}/{key}")  # noqa: PTH116 # a Path would take as long
@@ -166,8 +166,8 @@ class LocalObjects:
         return None if stat.S_ISDIR(status.st_mode) else _state(status)
 
 
-def _state(status: os.stat_result) -> State:
-    return State(status.st_size, status.st_mtime_ns)
+def _state(status: os.stat_result) -> ObjectState:
+    return ObjectState(status.st_size, status.st_mtime_ns)
 
 
 class _File:
@@ -203,7 +203,7 @@ class _File:
         if self.descriptor >= 0:
             os.close(self.descriptor)
 
-    def state(self) -> State:
+    def state(self) -> ObjectState:
         return _state(os.fstat(self.descriptor))
 
     def fetch(self, spans: Sequence[Span]) -> None:

@@ -21,11 +21,11 @@ from chunkfold.redaction import without_secrets
 from chunkfold.refusals import RefusedError, denial, refusal, status_of
 from chunkfold.settings import retry_seconds, stall_seconds
 from chunkfold.stores.credentials import with_credentials
-from chunkfold.stores.expected import State
+from chunkfold.stores.expected import ObjectState
 from chunkfold.stores.fetching import Fetched, ServerStore, SpansOf, fetched, server_store_of
 from chunkfold.stores.listing import Entry, listed
 from chunkfold.stores.objects import Span, StoredObject
-from chunkfold.stores.requests import Landing, flight
+from chunkfold.stores.requests import PendingResponse, flight
 
 _AZURE = ("az", "adl", "azure", "abfs", "abfss")
 SCHEMES = ("s3", "s3a", "gs", *_AZURE, "http", "https")
@@ -157,7 +157,7 @@ class RemoteObjects:
 
     def start(
         self, key: str, whole: int, index: Span | None, nbytes: int, spans_of: SpansOf | None
-    ) -> Landing[Fetched | None]:
+    ) -> PendingResponse[Fetched | None]:
         """Ask for an object, and go on; parameters as `open`.
 
         Parameters
@@ -191,7 +191,7 @@ class RemoteObjects:
             return True
         return status_of(error) in self.absent and not refusal(error)
 
-    def state(self, key: str) -> State | None:
+    def state(self, key: str) -> ObjectState | None:
         """Ask for the size and the time of an object."""
         path = f"{self.path}/{key}" if self.path else key
         with said_shortly():
@@ -217,7 +217,7 @@ class RemoteObjects:
 
 
 @contextlib.contextmanager
-def landed(landing: Landing[Fetched | None]) -> Iterator[StoredObject | None]:
+def landed(landing: PendingResponse[Fetched | None]) -> Iterator[StoredObject | None]:
     """Wait for an object that was asked for; None if it is not stored. It is closed behind that."""
     try:
         with said_shortly():

@@ -19,15 +19,15 @@ from typing import Any, TypeVar
 from chunkfold.awake import Awake
 from chunkfold.settings import REQUESTS, RETRY_S
 from chunkfold.stores.request_limit import RequestLimit
-from chunkfold.stores.servers import Server, Wanted
+from chunkfold.stores.servers import RetryDelay, Server
 from chunkfold.stores.transient_faults import Fault
 
 FLIGHT_BYTES = 128 << 20
 """Bytes that a worker has in flight or waits to decode: a hundred chunks of 1 MB."""
 _LOOK_S = 1.0
 """How often it is looked how long requests have waited."""
-Answer = TypeVar("Answer")
-Request = Callable[[], Awaitable[Answer]]
+Response = TypeVar("Response")
+RemoteRequest = Callable[[], Awaitable[Response]]
 Passing = Callable[[BaseException], Fault | None]
 """Tells of a failure whether it may pass, and what it says of the server."""
 
@@ -61,7 +61,7 @@ class Requests:
         )
 
 
-class Landing(Future[Answer]):
+class PendingResponse(Future[Response]):
     """An answer that will come, and the bytes that are set aside for it until it is closed."""
 
     give_back: Callable[[], None] | None = None
@@ -108,14 +108,14 @@ class Flight:
             server.window.bound(requests)
 
     def start(
-        self, nbytes: int, coroutine: Callable[[], Coroutine[Any, Any, Answer]]
-    ) -> Landing[Answer]:
+        self, nbytes: int, coroutine: Callable[[], Coroutine[Any, Any, Response]]
+    ) -> PendingResponse[Response]:
         """Start what makes requests by `ask`, once there is room for so many bytes.
 
         Those that are started first have room first, so that whoever waits for the next in turn
         never waits for room that later ones have.
         """
-        landing: Landing[Answer] = Landing()
+        landing: PendingResponse[Response] = PendingResponse()
 
         async def run() -> None:
             await self._room(nbytes)
@@ -132,11 +132,11 @@ class Flight:
         asyncio.run_coroutine_threadsafe(run(), self._loop)
         return landing
 
-    def waited(self, coroutine: Callable[[], Coroutine[Any, Any, Answer]]) -> Answer:
+    def waited(self, coroutine: Callable[[], Coroutine[Any, Any, Response]]) -> Response:
         """Wait for what makes requests by `ask`, beside what was started."""
         return asyncio.run_coroutine_threadsafe(coroutine(), self._loop).result()
 
-    async def beside(self, coroutine: Callable[[], Coroutine[Any, Any, Answer]]) -> Answer:
+    async def beside(self, coroutine: Callable[[], Coroutine[Any, Any, Response]]) -> Response:
         """As `waited`, of another event loop."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine(), self._loop))
 
@@ -169,11 +169,11 @@ class Flight:
     async def ask(
         self,
         server: str,
-        request: Request[Answer],
+        request: RemoteRequest[Response],
         passing: Passing,
-        wanted: Wanted | None = None,
+        wanted: RetryDelay | None = None,
         retry_s: float | None = None,
-    ) -> Answer:
+    ) -> Response:
         """Make a request, and again while what fails may pass, for so many seconds.
 
         Raises

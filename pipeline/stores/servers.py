@@ -23,7 +23,7 @@ BACKOFF_S = (0.1, 5.0)
 """First and longest pause between two tries, before jitter."""
 ASKED_AGAIN_S = (5.0, 60.0)
 """First and longest time until a server is asked again when it wants to be, if it did not say."""
-Wanted = Callable[[BaseException], Awaitable[float]]
+RetryDelay = Callable[[BaseException], Awaitable[float]]
 """Asks a server that refused for how many seconds it wants to be left alone; 0 if for none."""
 
 

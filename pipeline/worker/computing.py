@@ -22,7 +22,7 @@ Get = Callable[..., Any]
 
 
 @dataclass
-class Told:
+class TaskProgress:
     """Told whenever a task is done: says so now and then, and ends what nobody wants any more."""
 
     run: str

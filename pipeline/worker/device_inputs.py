@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pyopencl as cl
 
+from chunkfold.boxes import Slices
 from chunkfold.kernels import DeviceContext
 from chunkfold.kernels.program.device_context import device_errors
 from chunkfold.planning import group_keys
@@ -42,7 +43,7 @@ class DeviceKeys:
         self._held: OrderedDict[tuple[tuple[int, int], ...], HeldKeys] = OrderedDict()
         self._nbytes = 0
 
-    def at(self, place: group_keys.Place) -> HeldKeys:
+    def at(self, place: Slices) -> HeldKeys:
         """Return the keys at a place.
 
         Raises

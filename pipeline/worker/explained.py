@@ -10,12 +10,12 @@ from chunkfold.errors import DeviceError
 from chunkfold.kernels import Box, Device, all_devices, box, devices
 from chunkfold.kernels.fold.programs import programs
 from chunkfold.kernels.listing.listing import listing
-from chunkfold.kernels.tuning.choice import Choice, chosen
 from chunkfold.kernels.tuning.explained import Reason, explained
+from chunkfold.kernels.tuning.tuning_choice import TuningChoice, chosen
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.work import Work
-from chunkfold.reading.parts import Missed
+from chunkfold.reading.parts import Absent
 from chunkfold.reading.reads import OutputBox, boxes_of, kernels_of, reads_of, shares_of
 
 _MOST = 64
@@ -26,7 +26,7 @@ _MOST = 64
 class _Look:
     """What is folded in one way."""
 
-    choice: Choice
+    choice: TuningChoice
     boxes: tuple[Box, ...]
 
 
@@ -97,7 +97,7 @@ def _output_boxes(plan: Plan, work: Work, buffer_bytes: int) -> Iterator[OutputB
     """Yield the boxes of outputs of the first and the last block: others have their shapes."""
     ends: Sequence[Block] = [*plan.blocks[:1], *plan.blocks[1:][-1:]]
     for block in ends:
-        missed: Missed = [set() for _ in work.sources]
+        missed: Absent = [set() for _ in work.sources]
         for share in shares_of(work, plan.sent(block), buffer_bytes, missed):
             yield from share.output_boxes
 

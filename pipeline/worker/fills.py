@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import numpy as np
 
 from chunkfold.kernels import Accumulator, Partial
 from chunkfold.kernels.accumulator.partial import Wide, zero_partial
 from chunkfold.kernels.fold.power import Powers
-
-Combine = Callable[[Accumulator, Sequence[Partial]], Partial]
+from chunkfold.planning.tiles import Combine
 
 
 def fills_of_groups(

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from chunkfold.boxes import extents_of
+from chunkfold.boxes import Slices, extents_of
 from chunkfold.kernels import Accumulator, Partial
 from chunkfold.kernels.accumulator.partial import assembled
 from chunkfold.kernels.binding.statistic import Statistic
@@ -17,8 +17,6 @@ from chunkfold.planning.layout import Layout
 from chunkfold.planning.plan import Plan
 
 T = TypeVar("T")
-Place = tuple[slice, ...]
-"""Where outputs are among all, along each kept axis."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +44,11 @@ class Finishing:
         )
 
     @property
-    def all_outputs(self) -> Place:
+    def all_outputs(self) -> Slices:
         """Where all of them are."""
         return tuple(slice(0, outputs) for outputs in self.layout.outputs_shape)
 
-    def whole(self, box: Place, tiles: Iterable[tuple[int, Partial]]) -> Partial:
+    def whole(self, box: Slices, tiles: Iterable[tuple[int, Partial]]) -> Partial:
         """Put the partials of tiles, by their numbers, where they belong in a box of outputs."""
         groups = () if self.groups is None else (slice(0, math.prod(self.groups)),)
         parts = [
@@ -63,7 +61,7 @@ class Finishing:
         layout = self.layout
         return statistic.finish(whole, layout.by_window, layout.reduced_by_window)
 
-    def shaped(self, done: np.ndarray, box: Place) -> np.ndarray:
+    def shaped(self, done: np.ndarray, box: Slices) -> np.ndarray:
         """Give results of a box their axes; those that each has of its own stand behind them."""
         extents = extents_of(box)
         groups = self.groups or ()
@@ -91,7 +89,7 @@ class Finishing:
         return sum(n < self.labelled for n in self._alive)
 
 
-def _within(place: Place, box: Place) -> Place:
+def _within(place: Slices, box: Slices) -> Slices:
     return tuple(
         slice(own.start - along.start, own.stop - along.start)
         for own, along in zip(place, box, strict=True)

@@ -31,13 +31,13 @@ from chunkfold.reading.reads import all_outputs
 from chunkfold.sources.absent_objects import missed_of
 from chunkfold.sources.source import Source
 from chunkfold.stores.requests import Requests, flight
-from chunkfold.worker.computing import Told, sources_in
+from chunkfold.worker.block_report import BlockTimes, DeviceReport, Report, merge
+from chunkfold.worker.computing import TaskProgress, sources_in
 from chunkfold.worker.fold_tile import tiles_of
 from chunkfold.worker.law_trials import try_on_data
 from chunkfold.worker.metrics import count_block
-from chunkfold.worker.report import BlockTimes, DeviceReport, Report, merge
 from chunkfold.worker.some_groups import combined_groups
-from chunkfold.worker.stream import Stream
+from chunkfold.worker.stream import LeafStream
 from chunkfold.worker.tasks import is_cancelled, is_unwanted
 from chunkfold.worker.watch import Watch
 from chunkfold.worker.worker_device import WorkerDevice, device_of
@@ -93,7 +93,7 @@ def block_task(
         lambda event: worker.log_event(topic, to_message(event)),  # type: ignore[arg-type]
     )
     watch = Watch(report, lambda: is_cancelled(work.run) or unwanted())
-    told = Told(work.run, watch)
+    told = TaskProgress(work.run, watch)
     bring = partial(sources_in, data, results or {}, get_sync, told)
     return fold_block(owned, address, work, block, watch, bring)
 
@@ -131,7 +131,7 @@ def fold_block(
             for name, moved in try_on_data(owned, replace(one, layout=work.layout), block).items()
         }
         work, groups = work.of_some_groups(block)
-        stream = Stream(owned, work, block, watch)
+        stream = LeafStream(owned, work, block, watch)
         try:
             tuning = stream.tuning(work.accumulator, all_outputs(work, block.tiles[0], ()))
             prepared = time.monotonic() - brought
@@ -180,7 +180,7 @@ def fold_block(
 
 
 def _folded(
-    stream: Stream, work: Work, block: Block
+    stream: LeafStream, work: Work, block: Block
 ) -> tuple[tuple[Partial, ...], tuple[FinishedTile, ...]]:
     """Return a partial of each tile; or tiles, if they leave one by one and are whole here."""
     whole = block.parts == (0, work.layout.parts)
@@ -198,12 +198,12 @@ def _folded(
     return () if left is None else (left,), tuple(tiles)
 
 
-def _folded_again(stream: Stream, work: Work, tile: int, parts: Sequence[int]) -> Partial:
+def _folded_again(stream: LeafStream, work: Work, tile: int, parts: Sequence[int]) -> Partial:
     """Fold parts of a tile of another question by themselves."""
     found, first = list[Partial](), stream.work.layout
     for part in parts:
         leaf = first.tile_and_part(work.layout.numbers(tile, part))
-        alone = Stream(
+        alone = LeafStream(
             stream.owned, work, stream.block.of_leaf(leaf, (tile, part)), stream.totals.watch
         )
         try:

@@ -6,23 +6,23 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from chunkfold.boxes import elements_of, extents_of
+from chunkfold.boxes import Slices, elements_of, extents_of
 from chunkfold.errors import ChunkError
 from chunkfold.kernels import Accumulator, Partial
 from chunkfold.kernels.accumulator.partial import assembled
 from chunkfold.kernels.accumulator.sums import any_lost, restored
 from chunkfold.planning.memory import AGAIN_BYTES
 from chunkfold.reading.box_cuts import shifted, slabs
-from chunkfold.reading.parts import ImplicitFill, Place
+from chunkfold.reading.parts import ImplicitFill
 from chunkfold.reading.reads import OutputBox, Share, output_boxes_by_cell
 from chunkfold.worker.fills import fills_of_groups
 from chunkfold.worker.level_fold import LevelArrays
-from chunkfold.worker.stream import Stream
+from chunkfold.worker.stream import LeafStream
 
 
-def tiles_of(stream: Stream) -> Iterator[Partial | LevelArrays]:
+def tiles_of(stream: LeafStream) -> Iterator[Partial | LevelArrays]:
     """Fold what is the stream's block's, tile by tile: into a partial, or levels that are done."""
-    work, done = stream.work, list[tuple[Place, Partial]]()
+    work, done = stream.work, list[tuple[Slices, Partial]]()
     for share in stream.shares:
         found = stream.levels(share)
         if found is not None:
@@ -37,7 +37,7 @@ def tiles_of(stream: Stream) -> Iterator[Partial | LevelArrays]:
             done.clear()
 
 
-def _fold_share(stream: Stream, share: Share) -> Partial:
+def _fold_share(stream: LeafStream, share: Share) -> Partial:
     """Fold outputs that are made of as many elements."""
     if not share.implicit:
         return _fold_parts(stream, share)
@@ -47,7 +47,7 @@ def _fold_share(stream: Stream, share: Share) -> Partial:
     return stream.combine(stream.work.accumulator, [_fold_parts(stream, share), filled])
 
 
-def _fold_fill(stream: Stream, outputs: int, implicit: ImplicitFill) -> Partial:
+def _fold_fill(stream: LeafStream, outputs: int, implicit: ImplicitFill) -> Partial:
     """Fold the implicit fill values of some outputs of a tile, without any data."""
     accumulator = stream.work.accumulator
     stream.totals.elements += implicit.count * outputs
@@ -58,7 +58,7 @@ def _fold_fill(stream: Stream, outputs: int, implicit: ImplicitFill) -> Partial:
     return fills_of_groups(stream.fills, stream.combine, accumulator, implicit.of_groups, outputs)
 
 
-def _fold_parts(stream: Stream, share: Share) -> Partial:
+def _fold_parts(stream: LeafStream, share: Share) -> Partial:
     """Fold what is read of a tile; chunks that cannot be are left out, if they are to be."""
     work, counted = stream.work, (stream.totals.elements, stream.totals.nbytes)
     of_all = stream.of_all if work.skips else None
@@ -76,7 +76,9 @@ def _fold_parts(stream: Stream, share: Share) -> Partial:
     return _fold_output_boxes(stream, share, by_cell)
 
 
-def _fold_output_boxes(stream: Stream, share: Share, output_boxes: Sequence[OutputBox]) -> Partial:
+def _fold_output_boxes(
+    stream: LeafStream, share: Share, output_boxes: Sequence[OutputBox]
+) -> Partial:
     """Fold boxes of outputs that are all of a share's outputs."""
     done = [(output_box.place, _fold_output_box(stream, output_box)) for output_box in output_boxes]
     if len(done) == 1:
@@ -90,11 +92,11 @@ def _fold_output_boxes(stream: Stream, share: Share, output_boxes: Sequence[Outp
     return assembled(work.accumulator, work.outputs_shape(shape), done)
 
 
-def _fold_output_box(stream: Stream, output_box: OutputBox) -> Partial:
+def _fold_output_box(stream: LeafStream, output_box: OutputBox) -> Partial:
     return _restored(stream, output_box, _folded(stream, stream.work.accumulator, output_box))
 
 
-def _restored(stream: Stream, output_box: OutputBox, partial: Partial) -> Partial:
+def _restored(stream: LeafStream, output_box: OutputBox, partial: Partial) -> Partial:
     """Fold exact sums that expansions have lost once more, in limbs."""
     accumulator = stream.work.accumulator
     work, shape = stream.work, stream.work.outputs_shape(output_box.shape)
@@ -113,12 +115,12 @@ def _restored(stream: Stream, output_box: OutputBox, partial: Partial) -> Partia
     return partial
 
 
-def _folded(stream: Stream, accumulator: Accumulator, output_box: OutputBox) -> Partial:
+def _folded(stream: LeafStream, accumulator: Accumulator, output_box: OutputBox) -> Partial:
     tuning = stream.tuning(accumulator, output_box)
     return stream.way(accumulator, output_box).fold(accumulator, tuning, output_box)
 
 
-def _around(chosen: np.ndarray, slab: Place) -> Place | None:
+def _around(chosen: np.ndarray, slab: Slices) -> Slices | None:
     """Return the least box within a slab that has all that is chosen there; None if nothing is."""
     if not slab:  # one output, of each group
         return () if chosen else None

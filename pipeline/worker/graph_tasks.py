@@ -13,6 +13,7 @@ from dask.local import get_sync
 from dask.typing import Key
 from distributed import get_worker
 
+from chunkfold.boxes import Slices
 from chunkfold.errors import DeviceError, IncompleteError, MonoidError
 from chunkfold.kernels import Partial
 from chunkfold.kernels.binding.statistic import Statistic
@@ -20,7 +21,7 @@ from chunkfold.planning.block_data import BlockData, Constants
 from chunkfold.planning.blocks import Block, TileRange
 from chunkfold.planning.work import Work
 from chunkfold.worker.computing import sources_in
-from chunkfold.worker.finishing import Finishing, Place
+from chunkfold.worker.finishing import Finishing
 from chunkfold.worker.fold_block import Folded, combine, fold_block
 from chunkfold.worker.tasks import is_unwanted
 from chunkfold.worker.watch import Watch
@@ -107,7 +108,7 @@ class Ending:
 
 def graph_chunk(
     ending: Ending,
-    box: Place,
+    box: Slices,
     tiles: Sequence[int],
     roots: Sequence[Root],
     *folded: Folded,

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import pyopencl as cl
 
+from chunkfold.boxes import Slices
 from chunkfold.kernels import Accumulator, Fold, KeyedBox, KeyedFold, Tuning
 from chunkfold.kernels.fold.launch import Input
 from chunkfold.kernels.fold.numbering import KERNELS, Numbering
-from chunkfold.planning.group_keys import Keys, Place
+from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.work import Work
 from chunkfold.worker.device_inputs import DeviceKeys, HeldKeys
 from chunkfold.worker.worker_device import WorkerDevice
@@ -46,7 +47,7 @@ class GroupKeys:
         fold: KeyedFold,
         inputs: Sequence[Input],
         shape: Sequence[int],
-        keyed: tuple[KeyedBox, Place],
+        keyed: tuple[KeyedBox, Slices],
         wait_for: Sequence[cl.Event],
     ) -> cl.Event | None:
         """Enqueue the fold of a box of a shape by its keys; raises as `KeyedFold.add`.
@@ -58,7 +59,7 @@ class GroupKeys:
         return fold.add(inputs, keys.buffer, layout, wait_for, codes=keys.codes)
 
     def _of(
-        self, elements: Input, shape: Sequence[int], place: Place, wait_for: Sequence[cl.Event]
+        self, elements: Input, shape: Sequence[int], place: Slices, wait_for: Sequence[cl.Event]
     ) -> HeldKeys:
         if self._numbering is not None:
             return HeldKeys(self._numbering.of(elements, shape, wait_for), None)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyopencl as cl
 
 from chunkfold.kernels import Partial
-from chunkfold.kernels.fold.selection import Selection
+from chunkfold.kernels.fold.selection import RankSelection
 from chunkfold.kernels.geometry import CHOOSE
 from chunkfold.kernels.program.shared_layout import with_components
 from chunkfold.planning.keeping import depth_of
@@ -18,12 +18,12 @@ from chunkfold.worker.worker_device import WorkerDevice
 
 def keeping(
     owned: WorkerDevice, work: Work, outputs: int, queue: cl.CommandQueue
-) -> dict[int, Selection]:
+) -> dict[int, RankSelection]:
     """Return what keeps elements of so many outputs, by the component that folds their keys."""
-    made: dict[int, Selection] = {}
+    made: dict[int, RankSelection] = {}
     for number in {one.component for one in work.choosers}:
         keys = with_components(work.accumulator, (number,))
-        made[number] = Selection(
+        made[number] = RankSelection(
             owned.opened,
             keys,
             owned.tuning(keys, work.variant, {"columns", CHOOSE}),
@@ -36,7 +36,7 @@ def keeping(
     return made
 
 
-def with_chosen(work: Work, partial: Partial, kept: Mapping[int, Selection]) -> Partial:
+def with_chosen(work: Work, partial: Partial, kept: Mapping[int, RankSelection]) -> Partial:
     """Choose elements of each output, where these were kept."""
     if not kept:
         return partial

@@ -10,7 +10,7 @@ import threading
 from functools import cache
 from typing import Any
 
-from chunkfold.worker.report import BlockTimes
+from chunkfold.worker.block_report import BlockTimes
 
 _COUNTED = {
     "blocks": "Blocks folded",

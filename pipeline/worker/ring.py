@@ -18,7 +18,7 @@ from chunkfold.errors import ChunkError
 from chunkfold.kernels import Accumulator, Fold, KeyedFold, Partial, Tuning
 from chunkfold.kernels.fold.launch import Input
 from chunkfold.kernels.fold.levels import Levels, LevelsFold
-from chunkfold.kernels.fold.selection import Selection
+from chunkfold.kernels.fold.selection import RankSelection
 from chunkfold.planning.leaf_extremes import ExtremesFound
 from chunkfold.planning.memory import ring_slots
 from chunkfold.planning.tiles import Combine
@@ -26,7 +26,7 @@ from chunkfold.planning.together import OPEN_BYTES
 from chunkfold.planning.work import Work
 from chunkfold.reading import staging
 from chunkfold.reading.reads import OutputBox, Read, reads_of
-from chunkfold.reading.staging import ReadTimes, Slot, committed, overdue, read_staged
+from chunkfold.reading.staging import ReadTimes, StagingSlot, committed, overdue, read_staged
 from chunkfold.worker.beside import Beside
 from chunkfold.worker.device_inputs import uploaded
 from chunkfold.worker.group_folds import GroupKeys, begin_fold
@@ -36,14 +36,14 @@ from chunkfold.worker.of_all import OfAll
 from chunkfold.worker.totals import TELL_EVERY_S, Totals
 from chunkfold.worker.worker_device import WorkerDevice
 
-_kept_for_good: list[Slot] = []
+_kept_for_good: list[StagingSlot] = []
 """Slots that a reader which never came back may still write to."""
 
 
 class _Underway(NamedTuple):
     output_box: OutputBox
     read: Read
-    slot: Slot
+    slot: StagingSlot
     future: Future[ReadTimes]
 
 
@@ -84,7 +84,7 @@ class Ring:
         self.extremes = ExtremesFound(work.layout, wanted=work.extremes)
         self._keys = None if work.keys is None else GroupKeys(owned, work, self._queue)
         self._held = [uploaded(one, owned.opened) for one in work.held]
-        self._free: deque[Slot] = deque()
+        self._free: deque[StagingSlot] = deque()
         self._readers, self._priority = owned.readers_for(work), priority
         self._made, self._most = 0, ring_slots(self._readers)
         self._underway: deque[_Underway] = deque()
@@ -121,7 +121,7 @@ class Ring:
         self,
         fold: Fold | KeyedFold | LevelFold,
         output_box: OutputBox,
-        kept: Mapping[int, Selection],
+        kept: Mapping[int, RankSelection],
     ) -> LevelArrays | Partial:
         unforeseen: Iterator[tuple[OutputBox, Read]] = iter(())
         if not self._comes_next(output_box):
@@ -196,7 +196,7 @@ class Ring:
         self._put_off.extendleft((one.output_box, one.read) for one in reversed(self._underway))
         self._underway.clear()
 
-    def _slot(self) -> Slot:
+    def _slot(self) -> StagingSlot:
         """Return a slot that is free, or will be when its last fold is done."""
         if self._made < self._most:
             self._made += 1
@@ -206,10 +206,10 @@ class Ring:
     def _consume(
         self,
         fold: Fold | KeyedFold | LevelFold,
-        kept: Iterable[Selection],
+        kept: Iterable[RankSelection],
         output_box: OutputBox,
         read: Read,
-        slot: Slot,
+        slot: StagingSlot,
         future: Future[ReadTimes],
     ) -> None:
         """Fold what a reader has brought, and free its slot."""

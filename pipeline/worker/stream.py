@@ -51,7 +51,7 @@ class Way(Protocol):
         """
 
 
-class Stream:
+class LeafStream:
     """What folds the leaves of one block, and what it has counted."""
 
     def __init__(self, owned: WorkerDevice, work: Work, block: Block, watch: Watch) -> None:

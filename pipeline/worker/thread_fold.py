@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import cast
 
 from chunkfold.decoding.decode_units import InTurn, ahead
-from chunkfold.decoding.direct import Region
+from chunkfold.decoding.direct import DirectRegion
 from chunkfold.errors import ChunkError, ChunkfoldError, DeviceError
 from chunkfold.grid import Taken
 from chunkfold.kernels import Fold, Partial
@@ -23,7 +23,7 @@ from chunkfold.kernels.geometry import Box, Dim
 from chunkfold.planning.work import Work
 from chunkfold.reading import staging
 from chunkfold.reading.reads import Read, reads_of
-from chunkfold.reading.staging import Slot, committed, overdue, read_staged
+from chunkfold.reading.staging import StagingSlot, committed, overdue, read_staged
 from chunkfold.reading.work_shares import WorkShare
 from chunkfold.stores.objects import decode_clock
 from chunkfold.worker.worker_device import WorkerDevice
@@ -94,10 +94,10 @@ class ThreadFold(ABC):
         """Return how much of a share is one read, at most."""
 
     @abstractmethod
-    def _fold_reads(self, reads: Iterator[Read], slot: Slot) -> None:
+    def _fold_reads(self, reads: Iterator[Read], slot: StagingSlot) -> None:
         """Read all that into staging buffers, and fold it, unless it is ended."""
 
-    def _add(self, slot: Slot, box: Box) -> None:
+    def _add(self, slot: StagingSlot, box: Box) -> None:
         """Fold what stands in staging memory."""
         self._now("folding")
         ready = committed(self._sources, box.elements, slot)
@@ -121,7 +121,7 @@ class FoldPieces(ThreadFold):
     def _read_bytes(self, share: WorkShare) -> int:  # noqa: ARG002 # of all alike
         return self._piece_bytes
 
-    def _fold_reads(self, reads: Iterator[Read], slot: Slot) -> None:
+    def _fold_reads(self, reads: Iterator[Read], slot: StagingSlot) -> None:
         for read in ahead(reads):
             if self._ended.is_set():
                 break
@@ -138,7 +138,7 @@ class FoldInTurn(ThreadFold):
         # Leaves are read whole, unless they are shared.
         return self._work.leaf_bytes if share.every[1] == 1 else self._piece_bytes
 
-    def _fold_reads(self, reads: Iterator[Read], slot: Slot) -> None:
+    def _fold_reads(self, reads: Iterator[Read], slot: StagingSlot) -> None:
         # Of as many elements for each input, so that they stop at the same chunks.
         most = self._piece_bytes // max(source.dtype.itemsize for source in self._sources)
         turns = [
@@ -165,7 +165,7 @@ class FoldInTurn(ThreadFold):
                 turn.used = 0
 
 
-def _regions(reads: Iterator[Read], number: int) -> Iterator[Region]:
+def _regions(reads: Iterator[Read], number: int) -> Iterator[DirectRegion]:
     """Yield what is read of an input."""
     return ((_slices(read.region), read.known[number]) for read in reads)
 

@@ -15,7 +15,7 @@ import yaml
 
 from chunkfold.workflows.job import kubernetes
 from chunkfold.workflows.job.loading import load_job
-from chunkfold.workflows.job.tables import Kubernetes
+from chunkfold.workflows.job.toml_tables import Kubernetes
 from tests.processes import BIN, finished
 
 pytestmark = pytest.mark.real

@@ -14,7 +14,7 @@ from chunkfold import JobError, Monoid
 from chunkfold.workflows.job.key_paths import line_of
 from chunkfold.workflows.job.loading import load_job
 from chunkfold.workflows.job.schema import CLUSTERS, Job
-from chunkfold.workflows.job.tables import Slurm
+from chunkfold.workflows.job.toml_tables import Slurm
 from tests.wheels import installed
 
 PLAIN = """\

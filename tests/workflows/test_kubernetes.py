@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from chunkfold import ClusterError, PlanError
 from chunkfold.workflows.job.clusters import check_cluster
 from chunkfold.workflows.job.kubernetes import manifest, scheduler_address
-from chunkfold.workflows.job.tables import Kubernetes
+from chunkfold.workflows.job.toml_tables import Kubernetes
 from tests.kubernetes import Api, serving, written_config
 from tests.processes import finished
 from tests.workflows.test_cli import chunkfold

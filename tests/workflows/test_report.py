@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 import chunkfold as cf
 from chunkfold.bad_chunks import BadChunk
 from chunkfold.kernels.catalogue.finish_functions import BIN
-from chunkfold.worker.report import BlockTimes, bounded
+from chunkfold.worker.block_report import BlockTimes, bounded
 from chunkfold.workflows.manifest import Record
-from chunkfold.workflows.report import plots
+from chunkfold.workflows.report import svg
 from chunkfold.workflows.report.page import render
 from chunkfold.workflows.results import skipped_json
 
@@ -148,9 +148,9 @@ def test_a_stage_is_busy_for_as_long_as_its_blocks_say(spans):
     blocks = [vars(times(began, seconds, 0.5)) for began, seconds, _ in spans]
     first = min(one["began"] for one in blocks)
     span = max(one["began"] + one["seconds"] for one in blocks) - first
-    busy = plots._occupancy(blocks, "fold_s", first, span)
+    busy = svg._occupancy(blocks, "fold_s", first, span)
     assert np.isclose(busy.mean() * span, 0.3 * len(blocks))
-    lanes = plots._lanes(blocks)
+    lanes = svg._lanes(blocks)
     for lane in {lane for lane, _ in lanes}:
         row = sorted((one["began"], one["seconds"]) for n, one in lanes if n == lane)
         assert all(b[0] >= a[0] + a[1] - 2e-3 for a, b in pairwise(row))
@@ -158,7 +158,7 @@ def test_a_stage_is_busy_for_as_long_as_its_blocks_say(spans):
 
 def test_bars_are_as_high_as_counts():
     bins = np.array([(0, 1, 5), (1, 2, 10), (2, 3, 0)], BIN)
-    heights = [float(h) for h in re.findall(r'height="([\d.]+)"><title>', plots.histogram(bins))]
+    heights = [float(h) for h in re.findall(r'height="([\d.]+)"><title>', svg.histogram(bins))]
     assert heights == [80, 160, 0]
 
 
@@ -170,12 +170,12 @@ def bars(page: str) -> np.ndarray:
 
 def test_bars_of_unequal_bins_are_areas_over_their_values():
     bins = np.array([(0, 1, 5), (1, 3, 10), (5, 9, 10)], BIN)
-    x, width, height = bars(plots.histogram(bins)).T
+    x, width, height = bars(svg.histogram(bins)).T
     unit = width[0]
     np.testing.assert_allclose((x - 1) / unit, [0, 1, 5], atol=1e-3)
     np.testing.assert_allclose(width / unit, [1, 2, 4], atol=1e-3)
     np.testing.assert_allclose(height, [160, 160, 80])
-    assert x[-1] + width[-1] <= plots.WIDTH
+    assert x[-1] + width[-1] <= svg.WIDTH
 
 
 def test_even_values_make_no_steps_where_bins_change_their_width():
@@ -195,8 +195,8 @@ def test_bins_without_width_or_end_hide_no_others():
     assert "inf to inf: 7" in text
     assert len(found) == 4
     assert (found[:, 2] > 1).all()
-    assert bars(plots.histogram(np.array([(0, 0, 5)], BIN)))[:, 1].max() <= plots.WIDTH
-    assert "<rect" not in plots.histogram(np.array([], BIN))
+    assert bars(svg.histogram(np.array([(0, 0, 5)], BIN)))[:, 1].max() <= svg.WIDTH
+    assert "<rect" not in svg.histogram(np.array([], BIN))
 
 
 def test_the_command_writes_one(tmp_path: Path, command: Callable):

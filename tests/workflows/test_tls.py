@@ -22,7 +22,7 @@ import chunkfold as cf
 from chunkfold.cluster.security import tls_settings
 from chunkfold.workflows.job import clusters
 from chunkfold.workflows.job.clusters import check_cluster
-from chunkfold.workflows.job.tables import Kubernetes
+from chunkfold.workflows.job.toml_tables import Kubernetes
 from tests.certificates import DAY, Authority, Pair
 from tests.conftest import DEVICES
 from tests.processes import BIN, awaited, finished, started, worker_command

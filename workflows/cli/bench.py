@@ -36,7 +36,7 @@ from chunkfold.workflows.parsing import words
 from chunkfold.workflows.plots import bar_chart, check_plot
 from chunkfold.workflows.style import show, table
 
-Measured = TypeVar("Measured")
+Rates = TypeVar("Rates")
 _CONTENDERS = (OURS, CEILING, REDUCTION_KERNEL, NUMPY)
 _OPS = ("sum", "min", "max", "mean", "var", "argmin", "sum+min+max+mean")
 _MOST_PANELS = 16
@@ -189,7 +189,7 @@ def transfer(spec: str | None, mib: int, rounds: int, plot: Path | None, *, as_j
     _draw(plot, bars, highlight=found[0].used, line=IN_PLACE)
 
 
-def _on_each(spec: str | None, measure: Callable[[Device], Measured]) -> list[Measured]:
+def _on_each(spec: str | None, measure: Callable[[Device], Rates]) -> list[Rates]:
     """Measure something on every device that a spec names, or on all."""
     found = []
     with err.status("measuring") as status:

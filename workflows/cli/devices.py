@@ -20,7 +20,7 @@ from chunkfold.kernels import (
 from chunkfold.kernels import devices as find
 from chunkfold.kernels.device.capabilities import CAPABILITIES
 from chunkfold.kernels.device.host import all_devices
-from chunkfold.kernels.tuning.choice import chosen
+from chunkfold.kernels.tuning.tuning_choice import chosen
 from chunkfold.units import size_text
 from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.consoles import lines, out

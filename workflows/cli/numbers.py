@@ -34,7 +34,7 @@ class Positive(click.FloatRange):
         return super().convert(value, param, ctx)
 
 
-class Number(FloatParamType):
+class NumberOption(FloatParamType):
     """Any number."""
 
     def convert(

@@ -20,7 +20,7 @@ from chunkfold.settings import ABSENT_STATUS
 from chunkfold.sources.cf_packing import not_applied
 from chunkfold.sources.coordinate_positions import METHODS
 from chunkfold.sources.source import Source
-from chunkfold.workflows.cli.numbers import Number
+from chunkfold.workflows.cli.numbers import NumberOption
 from chunkfold.workflows.clients import dashboard, local_client
 from chunkfold.workflows.consoles import err
 from chunkfold.workflows.job.lock import locked
@@ -118,7 +118,7 @@ overwrite = click.option(
 variant = click.option("--variant", help="Force a kernel variant: tree, work_group or sub_group.")
 
 ddof = click.option(
-    "--ddof", type=Number(), default=Options.ddof, help="Variances divide by count - ddof."
+    "--ddof", type=NumberOption(), default=Options.ddof, help="Variances divide by count - ddof."
 )
 mask_and_scale = click.option(
     "--mask-and-scale",

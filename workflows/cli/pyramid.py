@@ -13,7 +13,7 @@ from chunkfold.workflows.consoles import err
 from chunkfold.workflows.parsing import parse_edges, windows, words
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.pyramid import plan_pyramid, write_pyramid
-from chunkfold.workflows.pyramid_checks import Factor
+from chunkfold.workflows.pyramid_checks import LevelFactor
 
 
 @click.command()
@@ -100,7 +100,7 @@ def command(
         err.print(f"wrote {out}", markup=False)
 
 
-def _factor(given: tuple[str, ...]) -> Factor:
+def _factor(given: tuple[str, ...]) -> LevelFactor:
     if not given:
         return 2
     each = words(given)

@@ -15,7 +15,7 @@ from chunkfold.sources.concatenating import concatenate
 from chunkfold.sources.opening import open_source
 from chunkfold.sources.source import Source
 from chunkfold.workflows.cli.label_options import LABELS
-from chunkfold.workflows.cli.numbers import Number, Whole
+from chunkfold.workflows.cli.numbers import NumberOption, Whole
 from chunkfold.workflows.cli.options import (
     absent_status,
     ddof,
@@ -69,7 +69,7 @@ reduction = stacked(
     ),
     click.option(
         "--sketch",
-        type=Number(),
+        type=NumberOption(),
         metavar="RTOL",
         help="Find quantiles within this relative tolerance, as 0.01, by one read.  [default: "
         "exactly]",
@@ -106,7 +106,7 @@ reduction = stacked(
     ),
     click.option(
         "--initial",
-        type=Number(),
+        type=NumberOption(),
         help="What sums, products, minima and maxima begin with; they are that of no elements.",
     ),
     click.option(

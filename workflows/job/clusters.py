@@ -23,7 +23,7 @@ from chunkfold.settings import dashboard_address
 from chunkfold.workflows.clients import QUIET, local_client
 from chunkfold.workflows.job import kubernetes
 from chunkfold.workflows.job.schema import Cluster
-from chunkfold.workflows.job.tables import Address, Kubernetes, Local, Slurm
+from chunkfold.workflows.job.toml_tables import Address, Kubernetes, Local, Slurm
 
 _SUBMIT_S = 60.0
 """Longest wait for Slurm to say whether it takes a job."""

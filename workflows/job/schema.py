@@ -19,10 +19,10 @@ from chunkfold.planning.option_values import MODES, ON_BAD_CHUNK, ON_MISSING_CHU
 from chunkfold.planning.options import Options
 from chunkfold.sources.coordinate_positions import METHODS
 from chunkfold.workflows.as_zarr import check_results
-from chunkfold.workflows.job.tables import Address, Kubernetes, Local, Slurm, Table
+from chunkfold.workflows.job.toml_tables import Address, Kubernetes, Local, Slurm, Table
 from chunkfold.workflows.job.values import (
     Count,
-    Label,
+    LabelValue,
     Nbytes,
     Seconds,
     Text,
@@ -58,7 +58,7 @@ class Reduction(Table):
     select: Annotated[str, AfterValidator(selectable)] | None = None
     """Part of each array, by positions as in NumPy's brackets: "0:100, ..., 3", "[0, 3, 5]", or
     "days.npy", a file, relative to the job file's folder."""
-    sel: dict[Text, Label] | None = None
+    sel: dict[Text, LabelValue] | None = None
     """Part of each array, by coordinates: {time = "2001-01:2010-12", lat = [30, 60]}."""
     sel_method: Literal[METHODS] | None = None  # type: ignore[valid-type] # as below
     """Of values that a coordinate has not: "nearest", "pad" or "backfill"."""

@@ -89,7 +89,7 @@ Texts = Annotated[
     Field(min_length=1),
     WithJsonSchema({"anyOf": [_TEXT, {"type": "array", "items": _TEXT, "minItems": 1}]}),
 ]
-Label = Annotated[str | int | float | list[str | int | float], BeforeValidator(label)]
+LabelValue = Annotated[str | int | float | list[str | int | float], BeforeValidator(label)]
 KubeName = Annotated[str, Field(pattern=r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$", max_length=253)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Nbytes = Annotated[int, BeforeValidator(_nbytes), WithJsonSchema(_TEXT)]

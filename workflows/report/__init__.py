@@ -1,6 +1,6 @@
 """The report of a run: one HTML page that needs nothing but itself, made from its manifest.
 
 page.py     from manifest and results to the page
-plots.py    histograms, timelines and rates, as SVG
+svg.py      histograms, timelines and rates, as SVG
 page.html   the template
 """

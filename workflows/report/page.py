@@ -18,7 +18,7 @@ from chunkfold.workflows.as_json import json_text, jsonable
 from chunkfold.workflows.density import step_of
 from chunkfold.workflows.manifest import Record, written_in_the_end
 from chunkfold.workflows.outputs import check_output, staged
-from chunkfold.workflows.report import plots
+from chunkfold.workflows.report import svg
 
 
 def check_report(out: str) -> None:
@@ -69,7 +69,7 @@ def _section(key: str, entry: Mapping[str, Any], run: Run) -> dict[str, Any]:
         "entry": entry,
         "rate": entry["bytes"] / seconds,
         "results": [_result(name, value, step_of(run.plan)) for name, value in run.values.items()],
-        "timeline": plots.timeline(entry["devices"], entry["readers"]),
+        "timeline": svg.timeline(entry["devices"], entry["readers"]),
         "rates": _rates(entry, seconds) if run.values else Markup(""),
         "plan": str(run.plan),
     }
@@ -81,7 +81,7 @@ def _result(name: str, value: Any, step: float) -> dict[str, Any]:
     if array.dtype == BIN and array.ndim == 1:
         total = int(array["count"].sum())
         text = f"{total:,} values in {len(array):,} bins"
-        return {"name": name, "text": text, "plot": plots.histogram(array, step)}
+        return {"name": name, "text": text, "plot": svg.histogram(array, step)}
     text = str(jsonable(value)) if array.ndim == 0 else _extent(array)
     return {"name": name, "text": text, "plot": Markup("")}
 
@@ -108,7 +108,7 @@ def _rates(entry: Mapping[str, Any], seconds: float) -> Markup:
         "this run": entry["bytes"] / seconds,
         f"{entry['readers']} threads that never wait": floor,
     }
-    return plots.rates(named)
+    return svg.rates(named)
 
 
 def _without_timelines(value: Any) -> Any:

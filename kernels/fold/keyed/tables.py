@@ -14,7 +14,7 @@ from chunkfold.kernels.fold.fold import Fold, strided_inputs
 from chunkfold.kernels.fold.keyed.context import KeyedContext, numbered_as
 from chunkfold.kernels.fold.keyed.layout import KeyedBox
 from chunkfold.kernels.fold.keyed.plan import local_digits, table_plan
-from chunkfold.kernels.fold.launch import Given, Input
+from chunkfold.kernels.fold.launch import Input, KernelArgument
 from chunkfold.kernels.fold.shapes import each_shape
 from chunkfold.kernels.geometry import Box
 from chunkfold.kernels.program.device_context import device_errors
@@ -114,7 +114,7 @@ class Tables:
 
     def _sample(
         self,
-        inputs: Sequence[Given],
+        inputs: Sequence[KernelArgument],
         wait_for: Sequence[cl.Event],
         size: int,
         box: Box,

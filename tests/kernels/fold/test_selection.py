@@ -8,7 +8,7 @@ import pytest
 from chunkfold.kernels import DeviceContext, bind, box
 from chunkfold.kernels.catalogue.quantiles import quantile
 from chunkfold.kernels.catalogue.radix import values_of
-from chunkfold.kernels.fold.selection import Selection
+from chunkfold.kernels.fold.selection import RankSelection
 from chunkfold.kernels.geometry import c_strides
 from chunkfold.kernels.program.shared_layout import with_components
 from tests.conftest import shaped, some
@@ -20,13 +20,13 @@ pytestmark = pytest.mark.unoptimised
 
 def selection(
     opened: DeviceContext, x: np.ndarray, depth: int, outputs: int, **groups
-) -> Selection:
+) -> RankSelection:
     bound = bind([quantile(0.5)], [x.dtype], keeping=True)
     (chooser,) = (one.chooser for one in bound.statistics)
     assert chooser is not None
     keys = with_components(bound.accumulator, (chooser.component,))
     tuning = shaped(opened.device, keys, "tree")
-    return Selection(opened, keys, tuning, outputs, depth, opened.queue(), **groups)
+    return RankSelection(opened, keys, tuning, outputs, depth, opened.queue(), **groups)
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from chunkfold.kernels import Device, Tuning, as_monoid, bind, box
 from chunkfold.kernels.binding.binding import Bound
 from chunkfold.kernels.device.capabilities import VARIABLE
 from chunkfold.kernels.geometry import FOLDS, Box
-from chunkfold.kernels.tuning import choice
-from chunkfold.kernels.tuning.choice import Choice, chosen
+from chunkfold.kernels.tuning import tuning_choice
 from chunkfold.kernels.tuning.explained import Reason, explained
 from chunkfold.kernels.tuning.trial import Verdict
+from chunkfold.kernels.tuning.tuning_choice import TuningChoice, chosen
 from chunkfold.kernels.tuning.variant import forced, tiers
 from tests.conftest import as_gpu
 
@@ -33,7 +33,7 @@ def of(*ops: str, dtype: str = "f4", exact: bool = False) -> Bound:
 
 
 def reasons(tuning: Tuning, bound: Bound, *boxes: Box) -> dict[str, Reason]:
-    found = explained(Choice(tuning, (), "it is a test"), bound.accumulator, boxes)
+    found = explained(TuningChoice(tuning, (), "it is a test"), bound.accumulator, boxes)
     return {reason.what: reason for reason in found}
 
 
@@ -151,7 +151,7 @@ def test_a_choice_says_what_settled_it(
 ):
     monkeypatch.setenv("CHUNKFOLD_TIES", ties)
     answers = iter(verdicts)
-    monkeypatch.setattr(choice, "verdict_of", lambda _: next(answers))
+    monkeypatch.setattr(tuning_choice, "verdict_of", lambda _: next(answers))
     made = chosen(device, of("sum").accumulator, kernels=("flat",))
     assert says in made.why
     assert [reason for _, reason in made.passed_over] == [v.reason for v in verdicts[:passed_over]]

@@ -32,7 +32,7 @@ from chunkfold.kernels.geometry import BY_KEY, CHOOSE, FOLDS
 from chunkfold.kernels.program import device_context
 from chunkfold.kernels.program.shared_layout import with_components
 from chunkfold.kernels.tuning import trial, trial_child, trial_process
-from chunkfold.kernels.tuning.trial import Request, Verdict, verdict_of
+from chunkfold.kernels.tuning.trial import TrialRequest, Verdict, verdict_of
 from chunkfold.kernels.tuning.trial_process import ChildEndedError, TrialProcesses
 from chunkfold.kernels.tuning.variant import tiers
 from tests.conftest import shaped
@@ -52,8 +52,8 @@ def recorded(path: Path) -> Verdict:
     return Verdict(**json.loads(content))
 
 
-def request_for(device: Device) -> Request:
-    return Request(device, SUM, (choose(device, SUM),))
+def request_for(device: Device) -> TrialRequest:
+    return TrialRequest(device, SUM, (choose(device, SUM),))
 
 
 @pytest.mark.usefixtures("_private_cache")
@@ -64,11 +64,11 @@ def test_a_verdict_is_paid_for_once(device: Device, monkeypatch):
     assert verdict_of(request) == verdict_of(request)
 
 
-def requests_of_the_same_kernels(device: Device) -> list[Request]:
+def requests_of_the_same_kernels(device: Device) -> list[TrialRequest]:
     """A sum's and a mean's, which its finish alone tells apart."""
     tuning = next(iter(tiers(device, SUM)))[:1]
     bounds = [bind([as_monoid(op)], [np.dtype("f4")], exact=True) for op in ("sum", "mean")]
-    return [Request(device, bound.accumulator, tuning, ("flat",)) for bound in bounds]
+    return [TrialRequest(device, bound.accumulator, tuning, ("flat",)) for bound in bounds]
 
 
 @pytest.mark.unoptimised
@@ -165,12 +165,12 @@ def test_kernels_that_fold_by_key_are_tried_in_the_child(device: Device, monkeyp
     assert len(deaths) == 1
     (first, *_) = next(iter(tiers(device, accumulator)))
     assert tuning != first
-    built = {file for file, _ in Request(device, accumulator, (tuning,), ("by_key",)).programs}
+    built = {file for file, _ in TrialRequest(device, accumulator, (tuning,), ("by_key",)).programs}
     assert {"keyed/local.cl", "keyed/global.cl", "keyed/private.cl", "keyed/columns.cl"} <= built
 
 
 def verdict_where(
-    device: Device, monkeypatch, request: Request, *changes: tuple[str, str]
+    device: Device, monkeypatch, request: TrialRequest, *changes: tuple[str, str]
 ) -> Verdict:
     """Try kernels of which a compiler made something else, in this process."""
     seen = set()
@@ -209,7 +209,7 @@ def test_what_is_exact_is_so_to_the_last_bit(device: Device, monkeypatch, lost: 
     op, dtype, ctype, losing = LOST[lost]
     accumulator = bind([as_monoid(op)], [np.dtype(dtype)], exact=True).accumulator
     plain = list(itertools.chain.from_iterable(tiers(device, accumulator)))[-1]
-    request = Request(device, accumulator, (plain,), ("flat",))
+    request = TrialRequest(device, accumulator, (plain,), ("flat",))
     load, one = (text.format(ctype) for text in LOADS)
     changes = (load, losing.format(load)), (one, f"= {losing.format('p0[k]')};")
     verdict = verdict_where(device, monkeypatch, request, *changes)
@@ -223,7 +223,7 @@ def test_sums_by_key_are_tried_to_the_last_bit(device: Device, monkeypatch, way:
     accumulator = keyed("sum", "min")
     tuning = shaped(device, accumulator, "tree-64")
     assert tuning is not None
-    request = Request(device, accumulator, (tuning,), (way,))
+    request = TrialRequest(device, accumulator, (tuning,), (way,))
     lossy = {
         "by_key": ("+ (old + l < old);", ";"),  # a carry between halves of sums
         "by_key_alone": ("if (one != now) {", "if (one > now) {"),
@@ -244,7 +244,7 @@ def test_what_chooses_among_elements_is_tried(device: Device, monkeypatch, lossy
     keys = with_components(bound.accumulator, (chooser.component,))
     tuning = shaped(device, keys, "tree")
     assert tuning is not None
-    request = Request(device, keys, (tuning,), ("columns", CHOOSE))
+    request = TrialRequest(device, keys, (tuning,), ("columns", CHOOSE))
     assert trial_child._verdict(request).usable
     verdict = verdict_where(device, monkeypatch, request, lossy)
     assert "elements of some ranks are others than NumPy's" in verdict.reason
@@ -272,14 +272,14 @@ def test_what_runs_is_not_asked_for_its_limit(device: Device, monkeypatch):
     """NVIDIA's driver says 256 of kernels that it runs with 1,024 work-items."""
     (tuning, *_) = next(tiers(device, SUM))
     monkeypatch.setattr(trial_child, "_local_limit", lambda *_: pytest.fail("it was asked"))
-    assert trial_child._verdict(Request(device, SUM, (tuning,), ("flat",))).usable
+    assert trial_child._verdict(TrialRequest(device, SUM, (tuning,), ("flat",))).usable
 
 
 def test_a_launch_that_is_refused_names_the_limit(device: Device):
     most = device.max_work_group_size
     (tuning, *_) = next(tiers(device, SUM))
     too_large = replace(tuning, variant="tree", flat=replace(tuning.flat, local_size=2 * most))
-    verdict = trial_child._verdict(Request(device, SUM, (too_large,), ("flat",)))
+    verdict = trial_child._verdict(TrialRequest(device, SUM, (too_large,), ("flat",)))
     assert not verdict.usable
     if device.kind == "cpu":
         assert verdict.local_limit == most
@@ -306,7 +306,7 @@ def test_only_what_the_compiler_did_itself_is_remembered(
     device: Device, monkeypatch, ending: str, lasts: bool
 ):
     monkeypatch.setattr(trial_process, "_PROGRAM", ("-c", f"import os, sys; {ending}"))
-    request = Request(device, SUM, next(iter(tiers(device, SUM)))[:1])
+    request = TrialRequest(device, SUM, next(iter(tiers(device, SUM)))[:1])
     assert not verdict_of(request).usable
     path = Path(os.environ["CHUNKFOLD_CACHE"]) / "verdicts" / request.own_key
     assert path.exists() == lasts
@@ -372,7 +372,7 @@ def test_what_a_child_said_last_is_kept_though_it_removes_its_folder(
         "import os, shutil, sys; shutil.rmtree(sys.argv[1]); os.write(2, b'a\\nboom\\n'); exit(9)"
     )
     monkeypatch.setattr(trial_process, "_PROGRAM", ("-c", dies))
-    request = Request(device, SUM, next(iter(tiers(device, SUM)))[:1])
+    request = TrialRequest(device, SUM, next(iter(tiers(device, SUM)))[:1])
     assert verdict_of(request).reason == "the trial ended with exit code 9: boom"
 
 
@@ -390,5 +390,5 @@ def test_only_what_will_be_launched_is_built(device: Device, monkeypatch, kernel
     monkeypatch.setattr(DeviceContext, "_build", noted)
     trial_child._opened.cache_clear()
     tuning = choose(device, SUM, kernels={kernel})
-    assert trial_child._verdict(Request(device, SUM, (tuning,), (tuning.fold(kernel),))).usable
+    assert trial_child._verdict(TrialRequest(device, SUM, (tuning,), (tuning.fold(kernel),))).usable
     assert built == {f"{tuning.fold(kernel)}.cl", "passes.cl"}

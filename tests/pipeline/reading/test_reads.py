@@ -15,7 +15,7 @@ from chunkfold.axis_cuts import Cells
 from chunkfold.kernels import as_monoid, bind
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.work import Work
-from chunkfold.reading.parts import Part
+from chunkfold.reading.parts import TileLeaf
 from chunkfold.reading.reads import (
     all_outputs,
     kernels_of,
@@ -45,7 +45,7 @@ def test_no_box_needs_a_kernel_that_was_not_foreseen(data, axes, op, buffer_byte
     windows_of = output_boxes_by_cell if by_cell else output_boxes_within
     for tile in range(layout.tiles):
         elements = layout.leaf_elements()[tile].tolist()
-        parts = [Part(n, many, 4 * many, False, (None,)) for n, many in enumerate(elements)]
+        parts = [TileLeaf(n, many, 4 * many, False, (None,)) for n, many in enumerate(elements)]
         place = tuple(slice(0, size) for size in layout.tile_shape(tile))
         for one in windows_of(work, tile, place, parts, buffer_bytes):
             starts = [data.draw(st.integers(0, extent - 1)) for extent in one.shape]
@@ -87,7 +87,7 @@ def test_chunks_are_read_in_turn_where_no_place_matters(
     work = Work(
         "run", sources, (None, None), layout, 240, accumulator, None, 2, 2, 1, 0, 60.0, skips=False
     )
-    output_box = all_outputs(work, 0, [Part(0, 60, 240, False, (None,) * len(chunks))])
+    output_box = all_outputs(work, 0, [TileLeaf(0, 60, 240, False, (None,) * len(chunks))])
     assert {read.in_turn for read in reads_of(work, output_box, 240)} == {in_turn}
     given = tuple(tmp_path / f"{n}" for n in range(len(chunks)))
     got = cf.reduce(given if len(given) > 1 else given[0], op, axis=axis)

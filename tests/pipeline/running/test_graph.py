@@ -20,8 +20,8 @@ import chunkfold.xarray
 from chunkfold.planning import blocks, output_chunks, planner
 from chunkfold.planning.combine_tree import Tree
 from chunkfold.worker import graph_tasks
+from chunkfold.worker.block_report import Report
 from chunkfold.worker.fold_block import Folded
-from chunkfold.worker.report import Report
 from chunkfold.worker.worker_device import PLUGIN
 from tests.pipeline.running.test_shared_tasks import Counted, left
 

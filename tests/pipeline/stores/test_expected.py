@@ -22,7 +22,7 @@ from chunkfold.events import BlockProgress
 from chunkfold.planning import blocks, planner
 from chunkfold.sources import chunk_index
 from chunkfold.sources.opening import open_source
-from chunkfold.stores.expected import Listed, State
+from chunkfold.stores.expected import Listed, ObjectState
 from tests.plans import planned
 from tests.web import served
 
@@ -167,14 +167,14 @@ def test_many_chunks_that_the_web_does_not_have_are_told(tmp_path: Path):
     ("found", "told"),
     [
         (None, "is gone"),
-        (State(6, 10), "had 5 bytes .* has 6"),
-        (State(5, 11), "was written at"),
-        (State(5, 10), ""),
-        (State(5, 3), ""),
+        (ObjectState(6, 10), "had 5 bytes .* has 6"),
+        (ObjectState(5, 11), "was written at"),
+        (ObjectState(5, 10), ""),
+        (ObjectState(5, 3), ""),
     ],
 )
 @pytest.mark.parametrize("size", [5, 0])
-def test_an_object_is_compared_with_its_entry(size: int, found: State | None, told: str):
+def test_an_object_is_compared_with_its_entry(size: int, found: ObjectState | None, told: str):
     known = Listed((3, 1), np.array([[5, 0], [5, 5]], np.uint32), size, 10, by_seconds=False)
     if told:
         with pytest.raises(ChangedError, match=told):
@@ -210,9 +210,9 @@ def test_ten_million_chunks_are_planned_in_little_memory(shape, chunks, axis):
 
 def test_times_in_seconds_are_not_compared_closer():
     known = Listed((0,), np.array([5], np.uint32), 0, 1_999_999_999, by_seconds=True)
-    known.check((0,), State(5, 1_000_000_000))
+    known.check((0,), ObjectState(5, 1_000_000_000))
     with pytest.raises(ChangedError):
-        known.check((0,), State(5, 2_000_000_000))
+        known.check((0,), ObjectState(5, 2_000_000_000))
 
 
 def test_an_empty_object_is_one_that_is_stored(tmp_path: Path):
@@ -224,5 +224,5 @@ def test_an_empty_object_is_one_that_is_stored(tmp_path: Path):
     listing = chunk_index.list_objects(array)
     assert listing is not None
     Listed((0,), listing.sizes, 0, listing.newest, by_seconds=False).check(
-        (0,), State(0, listing.newest)
+        (0,), ObjectState(0, listing.newest)
     )

@@ -14,7 +14,7 @@ import zarr
 
 import chunkfold as cf
 from chunkfold.worker import metrics
-from chunkfold.worker.report import BlockTimes
+from chunkfold.worker.block_report import BlockTimes
 from tests.conftest import DEVICES
 
 

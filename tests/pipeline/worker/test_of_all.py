@@ -9,7 +9,7 @@ import pytest
 from chunkfold.kernels import Combiner, DeviceContext, Fold, as_monoid, bind, histogram
 from chunkfold.kernels.fold.power import Powers
 from chunkfold.kernels.geometry import box
-from chunkfold.kernels.tuning.choice import choose
+from chunkfold.kernels.tuning.tuning_choice import choose
 from chunkfold.worker.of_all import OfAll
 from chunkfold.worker.totals import Totals
 from chunkfold.worker.watch import Watch

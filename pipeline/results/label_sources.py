@@ -11,7 +11,7 @@ from chunkfold.results.companions import Companions
 from chunkfold.results.coordinate import Coordinate
 from chunkfold.results.coordinates import Kept
 from chunkfold.sources.axis_names import axis_names
-from chunkfold.sources.cf_packing import Measured
+from chunkfold.sources.cf_packing import HasAttributes
 from chunkfold.sources.source import Source
 
 
@@ -22,7 +22,7 @@ class Labels(Protocol):
         """Return the names of some axes of the source, if they have names."""
 
     @property
-    def measured(self) -> Sequence[Measured]:
+    def measured(self) -> Sequence[HasAttributes]:
         """What is reduced, with attributes."""
 
     def coordinates(self) -> Mapping[str, Coordinate]:
@@ -30,7 +30,7 @@ class Labels(Protocol):
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredLabels:
     """Labels as a Zarr has them: attributes, and arrays that stand beside the source."""
 
     sources: Sequence[Source]
@@ -42,7 +42,7 @@ class Stored:
         return axis_names(self.sources[0], axes)
 
     @property
-    def measured(self) -> Sequence[Measured]:
+    def measured(self) -> Sequence[HasAttributes]:
         """What is reduced, with attributes."""
         return self.sources
 

@@ -7,11 +7,11 @@ import numpy as np
 from chunkfold.kernels.exact.limbs import Limbs
 from chunkfold.kernels.expressions.operations import cast
 from chunkfold.kernels.expressions.style import LANES
-from chunkfold.kernels.program.elements import element, head_of_lanes
+from chunkfold.kernels.program.element_code import element, head_of_lanes
 from chunkfold.kernels.program.inputs import lanes_readable
 from chunkfold.kernels.program.kind import Kind
 from chunkfold.kernels.program.opencl_code import assigned, instance, joined, library
-from chunkfold.kernels.program.polynomials import factors, factors_of_lanes, monomials
+from chunkfold.kernels.program.polynomial_code import factors, factors_of_lanes, monomials
 from chunkfold.kernels.program.products import dtypes_of, on_lanes
 from chunkfold.kernels.program.vectors import kept
 

@@ -10,7 +10,7 @@ from chunkfold.planning.combine_tree import Tree
 
 
 @dataclass(frozen=True)
-class Node:
+class TreeNode:
     """A place in the tree of one run of tiles; level 0 are blocks."""
 
     tiles: tuple[int, int]
@@ -36,12 +36,12 @@ class Attempt:
     """By which the backend lets go of it."""
 
 
-def with_nodes(blocks: Sequence[Block]) -> list[tuple[Node, Block]]:
+def with_nodes(blocks: Sequence[Block]) -> list[tuple[TreeNode, Block]]:
     """Number blocks within their run of tiles."""
     seen: dict[tuple[int, int], int] = {}
     out = []
     for block in blocks:
         number = seen.get(block.tiles, 0)
         seen[block.tiles] = number + 1
-        out.append((Node(block.tiles, 0, number), block))
+        out.append((TreeNode(block.tiles, 0, number), block))
     return out

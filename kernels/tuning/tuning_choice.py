@@ -15,13 +15,13 @@ from chunkfold.kernels.device.device import Device
 from chunkfold.kernels.errors import BuildError, MonoidError
 from chunkfold.kernels.geometry import FOLDS
 from chunkfold.kernels.program.options import Tuning, distinct
-from chunkfold.kernels.tuning.trial import Request, Verdict, kernel_files, verdict_of
+from chunkfold.kernels.tuning.trial import TrialRequest, Verdict, kernel_files, verdict_of
 from chunkfold.kernels.tuning.variant import forced, tiers
 from chunkfold.kernels.tuning.work_groups import work_group_size
 
 
 @dataclass(frozen=True)
-class Choice:
+class TuningChoice:
     """A tuning, and what speaks for it."""
 
     tuning: Tuning
@@ -64,7 +64,7 @@ def chosen(
     kernels: Collection[str] = FOLDS,
     *,
     strided: bool = False,
-) -> Choice:
+) -> TuningChoice:
     """Return the best tuning that was seen to work on a device, and what it was measured against.
 
     Parameters
@@ -99,7 +99,7 @@ def chosen(
             rivals = tuple(zip(equals, verdict.rates, strict=True)) if verdict.rates else ()
             told = f"{why}: {_rates(rivals)}" if rivals else why
             failed = tuple((str(tuning), other.reason) for tuning, other in failures)
-            return Choice(equals[verdict.chosen], rivals, told, failed)
+            return TuningChoice(equals[verdict.chosen], rivals, told, failed)
         if verdict.unlawful:
             raise MonoidError(verdict.reason)
         failures.append((equals[verdict.chosen], verdict))
@@ -132,11 +132,11 @@ def settled(
     """Try tunings, in smaller work-groups if their kernels allow no larger; say what came of it."""
     alike = accumulator.alike
     launched = equals[0].folds(kernels)
-    verdict = verdict_of(Request(device, alike, equals, launched))
+    verdict = verdict_of(TrialRequest(device, alike, equals, launched))
     limit = verdict.local_limit
     if limit:
         equals = tuple(_limited(device, accumulator, tuning, limit) for tuning in equals)
-        verdict = verdict_of(Request(device, alike, equals, launched))
+        verdict = verdict_of(TrialRequest(device, alike, equals, launched))
     return equals, verdict
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from chunkfold.bad_chunks import Skipped, together
 from chunkfold.kernels import Device
 from chunkfold.kernels.fold.profile import Profile, merged
-from chunkfold.sources.absent_objects import Missed
+from chunkfold.sources.absent_objects import AbsentRuns
 from chunkfold.sources.absent_objects import together as missed_together
 from chunkfold.stores.requests import Requests
 from chunkfold.units import size_text
@@ -107,7 +107,7 @@ class Report:
     """Of monoids whose laws were tried on data: whether any element changed an accumulator."""
     requests: Requests = field(default_factory=Requests)
     """What its workers asked servers for."""
-    missed: Mapping[str, Missed] = field(default_factory=dict)
+    missed: Mapping[str, AbsentRuns] = field(default_factory=dict)
     """By input: its objects that are not stored, where only asking for them could tell."""
 
 
@@ -157,7 +157,7 @@ def merge(reports: Iterable[Report]) -> Report:
     elements = 0
     devices: dict[str, DeviceReport] = {}
     skipped: list[Skipped] = []
-    missed: dict[str, list[Missed]] = {}
+    missed: dict[str, list[AbsentRuns]] = {}
     laws: dict[str, bool] = {}
     requests = Requests()
     for report in reports:

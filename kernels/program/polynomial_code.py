@@ -10,7 +10,7 @@ from chunkfold.kernels.dtypes import FIELD
 from chunkfold.kernels.expressions.nodes import Node
 from chunkfold.kernels.expressions.operations import cast
 from chunkfold.kernels.expressions.style import LANES, ONE
-from chunkfold.kernels.program.elements import head_of_lanes, names, skipped
+from chunkfold.kernels.program.element_code import head_of_lanes, names, skipped
 from chunkfold.kernels.program.opencl_code import assigned, joined
 from chunkfold.kernels.program.products import dtypes_of, factors_of, grouped, ranges_of
 from chunkfold.kernels.program.vectors import kept

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from chunkfold.worker.report import DeviceReport, Report, merge, told_apart
+from chunkfold.worker.block_report import DeviceReport, Report, merge, told_apart
 from tests.conftest import DEVICES
 
 

@@ -12,8 +12,8 @@ from chunkfold.kernels import Device, DeviceContext, Tuning, as_monoid, bind, hi
 from chunkfold.kernels.errors import BuildError
 from chunkfold.kernels.tuning import trial
 from chunkfold.kernels.tuning.autotuning import race
-from chunkfold.kernels.tuning.choice import chosen, settled
-from chunkfold.kernels.tuning.trial import Request, Verdict, verdict_of
+from chunkfold.kernels.tuning.trial import TrialRequest, Verdict, verdict_of
+from chunkfold.kernels.tuning.tuning_choice import chosen, settled
 from chunkfold.kernels.tuning.variant import tiers
 from tests.conftest import reading
 from tests.processes import first_trial_dies
@@ -75,13 +75,13 @@ def test_compilers_write_nothing_past_their_caller(device: Device, capfd):
 def test_one_that_fails_has_no_rate_and_the_other_is_taken(device: Device):
     good = table(device)[0]
     broken = reading(good, lanes=5, width=5)  # OpenCL has no such load
-    request = Request(device, SUM, (broken, good))
+    request = TrialRequest(device, SUM, (broken, good))
     assert race(DeviceContext(device), request)[0] == 0
     verdict = verdict_of(request)
     assert verdict.usable
     assert verdict.chosen == 1
     assert verdict.rates[1] > 0
-    assert race(DeviceContext(device), Request(device, SUM, (broken, broken))) == [0, 0]
+    assert race(DeviceContext(device), TrialRequest(device, SUM, (broken, broken))) == [0, 0]
 
 
 def test_equals_that_crash_together_are_tried_one_by_one(device: Device, monkeypatch):
@@ -108,14 +108,14 @@ def test_every_kind_of_reduction_can_be_measured(device: Device, monoids: list, 
     accumulator = bind(monoids, [np.dtype(dtype) for dtype in dtypes]).accumulator
     equals = next(iter(tiers(device, accumulator)))
     rates = race(
-        DeviceContext(device), Request(device, accumulator, (equals[0], equals[0].plain()))
+        DeviceContext(device), TrialRequest(device, accumulator, (equals[0], equals[0].plain()))
     )
     assert min(rates) > 1e6
 
 
 def test_why_nothing_works_is_said_once_for_all_shapes(device: Device, monkeypatch):
     wrong = Verdict(usable=False, reason="it is wrong: s is 1.0 or 2.0")
-    monkeypatch.setattr("chunkfold.kernels.tuning.choice.verdict_of", lambda _: wrong)
+    monkeypatch.setattr("chunkfold.kernels.tuning.tuning_choice.verdict_of", lambda _: wrong)
     with pytest.raises(BuildError, match=r"^no kernel for sum works on ") as found:
         chosen(device, SUM)
     said = str(found.value)

@@ -8,6 +8,7 @@ NaN, of infinity and of minus infinity.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -138,6 +139,20 @@ def integers(tables: np.ndarray) -> list[int]:
         int.from_bytes(raw[at : at + width], "little", signed=True)
         for at in range(0, len(raw), width)
     ]
+
+
+def tables_of(values: Sequence[int], odd: np.ndarray, limbs: Limbs) -> np.ndarray:
+    """Return the settled tables that hold integers, in units of 2**low: as `integers` reads them.
+
+    `odd` are the counters behind the limbs, (outputs, SPECIALS).
+    """
+    raw = b"".join(one.to_bytes(4 * limbs.count, "little", signed=True) for one in values)
+    digits = np.frombuffer(raw, "<u4").reshape(-1, limbs.count)
+    tables = np.empty((len(digits), limbs.entries), np.int64)
+    tables[:, : limbs.count] = digits
+    tables[:, limbs.count - 1] = digits[:, -1].astype(np.int32)  # which has the sign
+    tables[:, limbs.count :] = odd != 0
+    return tables
 
 
 def specials(tables: np.ndarray) -> np.ndarray:

@@ -13,6 +13,7 @@ from chunkfold.kernels.fold.shapes import split_bytes
 from chunkfold.planning.blocks import RESULT_BYTES
 from chunkfold.planning.broadcast_inputs import BroadcastInput, broadcast_bytes
 from chunkfold.planning.combine_tree import Tree
+from chunkfold.planning.factored_weights import factored_weights
 from chunkfold.planning.group_keys import RENUMBERED_BYTES
 from chunkfold.planning.grouping import AnyKeys
 from chunkfold.planning.layout import Layout
@@ -105,6 +106,10 @@ def projected(
         # On the device there are several, which become one on the host.
         own = split_bytes(1, of_all.nbytes) + 3 * of_all.nbytes
         held += threads * own + -(-blocks // workers) * of_all.nbytes
+    factored = None if keys else factored_weights(accumulator, layout, beside, len(sources))
+    if factored is not None:  # the sums of rows, on the device and read back
+        tables += split_bytes(factored.most_rows, factored.factoring.rows.nbytes)
+        tables += 3 * factored.most_rows * factored.factoring.rows.nbytes
     if keys is not None:
         leaf = leaf_bytes // max(one.dtype.itemsize for one in sources)
         held += keys.nbytes + threads * keys.device_bytes(leaf)

@@ -19,6 +19,7 @@ from chunkfold.planning.block_data import BlockData, Brings, Constants, to_worke
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.broadcast_inputs import BroadcastInput
 from chunkfold.planning.combine_tree import LARGE_BYTES
+from chunkfold.planning.factored_weights import FactoredWeights, factored_weights
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.grouping import AnyKeys
 from chunkfold.planning.layout import Layout
@@ -86,6 +87,24 @@ class Work:
     def box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Box:
         """Describe a part of a leaf to the kernels."""
         return leaf_box(self.layout, pieces, within, self._inputs)
+
+    @cached_property
+    def factored(self) -> FactoredWeights | None:
+        """How rows of elements are weighed; None if elements are, or nothing is."""
+        if self.keys is not None:
+            return None
+        return factored_weights(self.accumulator, self.layout, self.held, len(self.sources))
+
+    @property
+    def folded(self) -> Accumulator:
+        """What elements are folded into: of rows, where these are weighed."""
+        return self.accumulator if self.factored is None else self.factored.factoring.rows
+
+    def folded_box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Box:
+        """Describe a part of a leaf to the kernels that fold it so."""
+        if self.factored is None:
+            return self.box(pieces, within)
+        return self.factored.read(pieces, within).box
 
     def keyed_box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> KeyedBox:
         """Describe one whose elements have keys."""

@@ -11,16 +11,12 @@ from chunkfold.boxes import Slices, elements_of, extents_of
 from chunkfold.grid import Piece, Taken
 from chunkfold.kernels import Box, KeyedBox
 from chunkfold.kernels.fold.fold import OutputRun
-from chunkfold.kernels.fold.keyed.plan import way_of
-from chunkfold.kernels.geometry import FOLDS
 from chunkfold.planning.blocks import Block
+from chunkfold.planning.factored_weights import RowsRead
 from chunkfold.planning.work import Work
 from chunkfold.reading.box_cuts import overlaps, shifted, slabs, slabs_of_cells
 from chunkfold.reading.parts import Absent, ImplicitFill, TileLeaf, parts_of
 from chunkfold.stores.expected import Expected
-
-_MOST_SHAPES = 64
-"""Of leaves, that are looked at one by one."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +41,8 @@ class Read:
     """Where keys are, where elements have some: to the kernels, and among those of the run."""
     kept: tuple[Box, list[OutputRun]] | None = None
     """Where elements are that are all kept, to the kernels, and in which rows of the tile."""
+    rows: RowsRead | None = None
+    """Where rows of elements are that are weighed together."""
     leaf: tuple[int, int] = (0, 0)
     """Of which tile it is, and of which part."""
 
@@ -175,6 +173,7 @@ def reads_of(
                     in_turn=in_turn,
                     keyed=keyed_of(work, pieces, within),
                     kept=work.kept_box(pieces, within),
+                    rows=rows_of(work, pieces, within),
                     leaf=(output_box.tile, part.number),
                 )
 
@@ -218,43 +217,9 @@ def keyed_of(
     return work.keyed_box(pieces, within), work.keys.place(pieces, within)
 
 
-def kernels_of(work: Work, output_box: OutputBox, buffer_bytes: int) -> frozenset[str]:
-    """Return which kernels fold what is read for a box of outputs: of `FOLDS`, or of `BY_KEY`."""
-    if work.keys is not None:
-        return frozenset({way_of(output_box.outputs)})
-    boxes = boxes_of(work, output_box, buffer_bytes)
-    return frozenset(FOLDS if boxes is None else (box.kernel for box in boxes))
-
-
-def boxes_of(work: Work, output_box: OutputBox, buffer_bytes: int) -> list[Box] | None:
-    """Return a box of every kind that is read for a box of outputs; None if there may be others.
-
-    Of what is folded by key none is among them.
-
-    Boxes differ in extents, but what matters of one is whether it is 1 and whether it is all there
-    is: the least and the largest along an axis are of every kind that occurs.
-    """
-    if work.keys is not None:
-        return []
-    layout = work.layout
-    lengths = [axis.lengths[axis.lengths > 0] for axis in layout.axes]
-    extents = [{int(along.min()), int(along.max())} for along in lengths]
-    cut_axes = [n for n, axis in enumerate(layout.axes) if n in layout.reduced or axis.split]
-    for axis, cell in itertools.product(cut_axes, _cells(output_box)):
-        extents[axis].add(cell[axis].stop - cell[axis].start)
-    tile = layout.leaf(output_box.tile, 0)
-    for axis, place in zip(layout.kept, output_box.place, strict=True):
-        if axis not in cut_axes:
-            along = layout.elements_along(axis, tile[axis], place)
-            extents[axis] = {along.stop - along.start}
-    cut = output_box.by_cell or work.leaf_bytes > buffer_bytes
-    if cut or math.prod(map(len, extents)) > _MOST_SHAPES:
-        return None
-    pieces = layout.leaf(0, 0)
-    return [
-        work.box(pieces, [slice(0, size) for size in shape])
-        for shape in itertools.product(*extents)
-    ]
+def rows_of(work: Work, pieces: Sequence[Piece], within: Sequence[slice]) -> RowsRead | None:
+    """Return where the rows of a box of a leaf are; None if elements are weighed one by one."""
+    return None if work.factored is None else work.factored.read(pieces, within)
 
 
 def _slabs(
@@ -283,10 +248,6 @@ def all_in_turn(work: Work) -> bool:
         and sources[0].in_turn is not None
         and len({source.in_turn for source in sources}) == 1
     )
-
-
-def _cells(output_box: OutputBox) -> Iterator[Slices]:
-    return itertools.chain.from_iterable(part.cells or () for part in output_box.parts)
 
 
 def _itemsize(work: Work) -> int:

@@ -14,8 +14,10 @@ from chunkfold.kernels.fold.launch import Input
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.tiles import Combine
 from chunkfold.planning.work import Work
-from chunkfold.reading.reads import Read, all_outputs, kernels_of, keyed_of
+from chunkfold.reading.kinds_of_boxes import kernels_of
+from chunkfold.reading.reads import Read, all_outputs, keyed_of, rows_of
 from chunkfold.worker.device_inputs import uploaded
+from chunkfold.worker.factored_fold import FactoredFold
 from chunkfold.worker.group_folds import GroupKeys, begin_fold
 from chunkfold.worker.totals import Totals
 from chunkfold.worker.worker_device import WorkerDevice
@@ -25,7 +27,7 @@ from chunkfold.worker.worker_device import WorkerDevice
 class _Tile:
     """Some outputs of a question, and what was folded into them."""
 
-    fold: Fold | KeyedFold | None
+    fold: Fold | KeyedFold | FactoredFold | None
     """What is on the device; None: nothing now."""
     nbytes: int
     """That accumulators on the device take."""
@@ -87,6 +89,10 @@ class Beside:
             assert keyed is not None
             return self._keys.add(tile.fold, given, read.shape, keyed, wait_for)
         assert tile.fold is not None
+        if isinstance(tile.fold, FactoredFold):
+            rows = rows_of(self._work, pieces, within)
+            assert rows is not None
+            return tile.fold.add(given, rows, wait_for)
         return tile.fold.add(given, self._work.box(pieces, within), wait_for)
 
     def finish(self, again: Callable[[int, Sequence[int]], Partial]) -> Mapping[int, Partial]:
@@ -116,12 +122,12 @@ class Beside:
         self._tiles[number] = tile
         return tile
 
-    def _begun(self, number: int) -> tuple[Fold | KeyedFold, int]:
+    def _begun(self, number: int) -> tuple[Fold | KeyedFold | FactoredFold, int]:
         """Return what folds into a tile's outputs, and what bytes that takes."""
         work = self._work
         window = all_outputs(work, number, ())
         kernels = kernels_of(work, window, work.leaf_bytes)
-        tuning = self._owned.tuning(work.accumulator, work.variant, kernels)
+        tuning = self._owned.tuning(work.folded, work.variant, kernels)
         outputs = math.prod(window.shape)
         nbytes = work.groups * outputs * work.accumulator.nbytes
         fold = begin_fold(self._owned, work, work.accumulator, tuning, outputs, self._queue)

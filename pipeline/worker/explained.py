@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from chunkfold.errors import DeviceError
-from chunkfold.kernels import Box, Device, all_devices, box, devices
+from chunkfold.kernels import Accumulator, Box, Device, all_devices, box, devices
 from chunkfold.kernels.fold.programs import programs
 from chunkfold.kernels.listing.listing import listing
 from chunkfold.kernels.tuning.explained import Reason, explained
@@ -15,8 +15,9 @@ from chunkfold.kernels.tuning.tuning_choice import TuningChoice, chosen
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.work import Work
+from chunkfold.reading.kinds_of_boxes import boxes_of, kernels_of
 from chunkfold.reading.parts import Absent
-from chunkfold.reading.reads import OutputBox, boxes_of, kernels_of, reads_of, shares_of
+from chunkfold.reading.reads import OutputBox, reads_of, shares_of
 
 _MOST = 64
 """Windows, and pieces of one whose kinds are not known beforehand, that are looked at."""
@@ -26,6 +27,7 @@ _MOST = 64
 class _Look:
     """What is folded in one way."""
 
+    accumulator: Accumulator
     choice: TuningChoice
     boxes: tuple[Box, ...]
 
@@ -36,7 +38,7 @@ def source_of(plan: Plan, device: Device | str | None) -> str:
     found = [
         program
         for look in _looks(plan, on)
-        for program in programs(on, plan.accumulator, look.choice.tuning, look.boxes)
+        for program in programs(on, look.accumulator, look.choice.tuning, look.boxes)
     ]
     # Passes are those of all kernels, and stand behind them.
     found.sort(key=lambda program: program.title.startswith("passes"))
@@ -48,7 +50,7 @@ def explained_for(plan: Plan, device: Device | str | None) -> list[Reason]:
     on = _device(plan, device)
     found = [Reason("device", str(on), "it was named" if device else "it is the first of the plan")]
     for look in _looks(plan, on):
-        found += explained(look.choice, plan.accumulator, look.boxes)
+        found += explained(look.choice, look.accumulator, look.boxes)
     return list(dict.fromkeys(found))
 
 
@@ -77,8 +79,8 @@ def _looks(plan: Plan, device: Device) -> Iterator[_Look]:
     work = Work.of("", plan)
     buffer_bytes = min(plan.leaf_bytes, device.max_alloc_bytes)
     for kernels, boxes in _kinds(plan, work, buffer_bytes).items():
-        choice = chosen(device, plan.accumulator, plan.options.variant, kernels)
-        yield _Look(choice, tuple(boxes))
+        choice = chosen(device, work.folded, plan.options.variant, kernels)
+        yield _Look(work.folded, choice, tuple(boxes))
 
 
 def _kinds(plan: Plan, work: Work, buffer_bytes: int) -> dict[frozenset[str], dict[Box, None]]:
@@ -104,4 +106,4 @@ def _output_boxes(plan: Plan, work: Work, buffer_bytes: int) -> Iterator[OutputB
 
 def _read(work: Work, output_box: OutputBox, buffer_bytes: int) -> list[Box]:
     reads = itertools.islice(reads_of(work, output_box, buffer_bytes), _MOST)
-    return [read.box for read in reads]
+    return [read.box if read.rows is None else read.rows.box for read in reads]

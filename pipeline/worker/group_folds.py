@@ -13,6 +13,7 @@ from chunkfold.kernels.fold.numbering import KERNELS, Numbering
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.work import Work
 from chunkfold.worker.device_inputs import DeviceKeys, HeldKeys
+from chunkfold.worker.factored_fold import FactoredFold
 from chunkfold.worker.worker_device import WorkerDevice
 
 
@@ -23,8 +24,13 @@ def begin_fold(
     tuning: Tuning,
     outputs: int,
     queue: cl.CommandQueue,
-) -> Fold | KeyedFold:
-    """Return what folds into so many outputs, of each group if there are groups."""
+) -> Fold | KeyedFold | FactoredFold:
+    """Return what folds into so many outputs, of each group if there are groups.
+
+    Rows are weighed together where the work does so, and what they are folded into is its own.
+    """
+    if work.factored is not None and accumulator == work.accumulator:
+        return FactoredFold(owned, work, work.factored, outputs, queue)
     if work.keys is None:
         return Fold(owned.opened, accumulator, tuning, outputs, queue)
     return KeyedFold(owned.opened, accumulator, tuning, work.groups, outputs, queue)

@@ -29,6 +29,7 @@ from chunkfold.reading.reads import OutputBox, Read, reads_of
 from chunkfold.reading.staging import ReadTimes, StagingSlot, committed, overdue, read_staged
 from chunkfold.worker.beside import Beside
 from chunkfold.worker.device_inputs import uploaded
+from chunkfold.worker.factored_fold import FactoredFold
 from chunkfold.worker.group_folds import GroupKeys, begin_fold
 from chunkfold.worker.kept_elements import keeping, with_chosen
 from chunkfold.worker.level_fold import LevelArrays, LevelFold
@@ -119,7 +120,7 @@ class Ring:
 
     def _folded(
         self,
-        fold: Fold | KeyedFold | LevelFold,
+        fold: Fold | KeyedFold | FactoredFold | LevelFold,
         output_box: OutputBox,
         kept: Mapping[int, RankSelection],
     ) -> LevelArrays | Partial:
@@ -205,7 +206,7 @@ class Ring:
 
     def _consume(
         self,
-        fold: Fold | KeyedFold | LevelFold,
+        fold: Fold | KeyedFold | FactoredFold | LevelFold,
         kept: Iterable[RankSelection],
         output_box: OutputBox,
         read: Read,
@@ -248,12 +249,15 @@ class Ring:
 
     def _added(
         self,
-        fold: Fold | KeyedFold | LevelFold,
+        fold: Fold | KeyedFold | FactoredFold | LevelFold,
         inputs: Sequence[Input],
         read: Read,
         uploads: Sequence[cl.Event],
     ) -> cl.Event | None:
         """Enqueue the fold of what is read."""
+        if isinstance(fold, FactoredFold):
+            assert read.rows is not None
+            return fold.add(inputs, read.rows, uploads)
         if not isinstance(fold, KeyedFold):
             return fold.add(inputs, read.box, wait_for=uploads)
         assert self._keys is not None

@@ -15,11 +15,11 @@ from chunkfold.kernels.fold.power import Powers
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.leaf_extremes import LeafExtremes
 from chunkfold.planning.work import Work
+from chunkfold.reading.kinds_of_boxes import kernels_of
 from chunkfold.reading.reads import (
     OutputBox,
     Share,
     all_outputs,
-    kernels_of,
     reads_of,
     shares_of,
 )
@@ -122,7 +122,8 @@ class LeafStream:
     def tuning(self, accumulator: Accumulator, output_box: OutputBox) -> Tuning:
         """Return how a box of outputs is folded into an accumulator."""
         kernels = kernels_of(self.work, output_box, self.buffer_bytes)
-        return self.owned.tuning(accumulator, self.work.variant, kernels)
+        folded = self.work.folded if accumulator == self.work.accumulator else accumulator
+        return self.owned.tuning(folded, self.work.variant, kernels)
 
     def combine(self, accumulator: Accumulator, partials: Sequence[Partial]) -> Partial:
         """Combine partials of the same outputs."""

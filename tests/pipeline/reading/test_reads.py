@@ -15,10 +15,10 @@ from chunkfold.axis_cuts import Cells
 from chunkfold.kernels import as_monoid, bind
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.work import Work
+from chunkfold.reading.kinds_of_boxes import kernels_of
 from chunkfold.reading.parts import TileLeaf
 from chunkfold.reading.reads import (
     all_outputs,
-    kernels_of,
     output_boxes_by_cell,
     output_boxes_within,
     reads_of,

@@ -1,0 +1,131 @@
+"""Weights that many elements share: the bits are those of elements that are weighed one by one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+
+import chunkfold as cf
+from chunkfold.planning import factored_weights
+from chunkfold.planning.work import Work
+
+pytestmark = pytest.mark.unoptimised
+SHAPE = (9, 8, 12)
+LAT = np.linspace(-1, 2, 8)[:, None]
+OPS = ["mean", "sum", "var"]
+
+
+@pytest.fixture(autouse=True)
+def few_elements(monkeypatch):
+    """Make rows of few elements worth while."""
+    monkeypatch.setattr(factored_weights, "LEAST_ELEMENTS", 2)
+
+
+def stored(folder: Path, chunks: tuple[int, ...], *, nans: bool = False) -> str:
+    """Store numbers of many magnitudes in chunks of which some are absent."""
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal(SHAPE) * 10.0 ** rng.integers(-9, 9, SHAPE)
+    values[:3] = 7
+    if nans:
+        values[rng.random(SHAPE) < 0.3] = np.nan
+    made = zarr.create_array(
+        folder / "a.zarr", shape=SHAPE, chunks=chunks, dtype="f4", fill_value=7, overwrite=True
+    )
+    made[...] = values
+    return str(folder / "a.zarr")
+
+
+def is_factored(path: str, **given: Any) -> bool:
+    return Work.of("", cf.plan(path, OPS, **given)).factored is not None
+
+
+def one_by_one(monkeypatch, path: str, **given: Any) -> Any:
+    with monkeypatch.context() as patched:
+        patched.setattr(factored_weights, "LEAST_ELEMENTS", 1 << 40)
+        assert not is_factored(path, **given)
+        return cf.reduce(path, OPS, **given)
+
+
+def same(found: Any, wanted: Any) -> None:
+    assert list(found) == list(wanted)
+    for op, one in found.items():
+        np.testing.assert_array_equal(one, wanted[op])
+
+
+@pytest.mark.parametrize("chunks", [(1, 8, 12), (2, 3, 5)], ids=str)
+@pytest.mark.parametrize(
+    ("weights", "given"),
+    [
+        (LAT, {}),
+        (LAT, {"axis": (1, 2)}),
+        (LAT, {"axis": (0, 2)}),
+        (np.arange(12.0), {"axis": (0, 2), "skipna": True, "min_count": 40}),
+        (np.arange(9)[:, None, None], {"where": np.arange(96).reshape(8, 12) % 3 > 0}),
+        (2.5, {"axis": (0, 1), "skipna": True, "where": lambda x, _: x > 0}),
+        (LAT, {"selection": (slice(None), [6, 1, 3], slice(None, None, -2)), "keepdims": True}),
+    ],
+    ids=["all", "kept-time", "kept-lat", "lon", "time-and-mask", "one", "places"],
+)  # fmt: skip
+def test_rows_are_weighed_as_elements_are(
+    tmp_path: Path, monkeypatch, chunks: tuple[int, ...], weights: Any, given: dict[str, Any]
+):
+    path = stored(tmp_path, chunks, nans="skipna" in given)
+    given = {"weights": weights, **given}
+    assert is_factored(path, **given)
+    same(cf.reduce(path, OPS, **given), one_by_one(monkeypatch, path, **given))
+
+
+@pytest.mark.parametrize(
+    ("weights", "given"),
+    [
+        (np.ones(SHAPE), {}),
+        (np.where(LAT > 1, np.nan, LAT), {}),
+        (LAT, {"by": np.arange(9) % 2, "by_axis": 0, "axis": 0}),
+        (LAT, {"where": lambda _, w: w > 0}),
+        (LAT, {"coarsen": {1: 4}}),
+    ],
+    ids=["each", "nan", "by", "where-of-weights", "windows"],
+)
+def test_other_weights_are_not_taken_out(tmp_path: Path, weights: Any, given: dict[str, Any]):
+    path = stored(tmp_path, (2, 3, 5))
+    assert not is_factored(path, weights=weights, **given)
+
+
+def test_questions_beside_are_weighed_so_too(tmp_path: Path, monkeypatch):
+    path = stored(tmp_path, (2, 3, 5))
+    asked = {
+        "weighed": cf.ask(OPS, weights=LAT),
+        "rows": cf.ask(OPS, weights=LAT, axis=(0, 2)),
+        "plain": cf.ask("max", axis=0),
+    }
+    found = cf.reduce(path, asked)
+    same(found["weighed"], one_by_one(monkeypatch, path, weights=LAT))
+    same(found["rows"], one_by_one(monkeypatch, path, weights=LAT, axis=(0, 2)))
+
+
+def test_elements_that_are_left_out_are_in_no_row(tmp_path: Path, monkeypatch):
+    path = stored(tmp_path, (3, 4, 6))
+    (tmp_path / "a.zarr" / "c" / "1" / "1" / "0").write_bytes(b"spoiled")
+    given = {"weights": LAT, "on_bad_chunk": "skip", "memory": "1GB"}
+    assert is_factored(path, **given)
+    same(cf.reduce(path, OPS, **given), one_by_one(monkeypatch, path, **given))
+
+
+def test_what_is_no_number_goes_its_way(tmp_path: Path, monkeypatch):
+    path = stored(tmp_path, (2, 3, 5))
+    zarr.open_array(path)[5, 0, 0] = np.inf
+    given = {"weights": np.maximum(LAT, 0), "axis": (0, 1)}
+    with np.errstate(invalid="ignore"):
+        same(cf.reduce(path, OPS, **given), one_by_one(monkeypatch, path, **given))
+
+
+def test_the_plan_says_which_kernels_fold_rows(tmp_path: Path):
+    path = stored(tmp_path, (1, 8, 12))
+    made = cf.plan(path, "mean", weights=LAT)
+    told = {one.what: one.choice for one in made.explain()}
+    plain = {one.what: one.choice for one in cf.plan(path, "mean", axis=(0, 2)).explain()}
+    assert told["kernel"] == plain["kernel"]

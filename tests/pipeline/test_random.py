@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkfold as cf
-from chunkfold.planning import planner
+from chunkfold.planning import factored_weights, planner
 from tests.exactly import expected, nearest
 from tests.pipeline.sources.test_contract import entries
 from tests.pipeline.test_reduce import selected
@@ -241,6 +241,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def _small_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner, "LEAF_BYTES", 64)
+    monkeypatch.setattr(factored_weights, "LEAST_ELEMENTS", 2)
 
 
 @pytest.mark.timeout(max(300, 5 * CASES))

@@ -13,6 +13,9 @@ import numpy as np
 FOLDS = ("flat", "rows", "columns", "short_rows")
 """The kernels that fold boxes, each for boxes of its own kind: `Box.kernel`."""
 
+ONE_OUTPUT = frozenset({"flat", "rows"})
+"""Those of them that fold boxes of one output."""
+
 BY_KEY = ("by_key", "by_key_alone")
 """What stands beside these for kernels that fold by key: into tables that work-items share, where
 they can; into accumulators of each work-item's own."""
@@ -76,20 +79,6 @@ class Box:
     def elements(self) -> int:
         """Elements in all."""
         return self.outputs * self.reduces
-
-    @cached_property
-    def of_one_output(self) -> Box:
-        """The same elements, all reduced; their indices are lost.
-
-        >>> box((2, 3), (0,)).of_one_output.reduced
-        (Dim(size=6, stride=1, index_stride=1, output_stride=0, others=()),)
-        """
-        dims = [
-            (replace(dim, index_stride=dim.stride, output_stride=0),)
-            for dim in (*self.kept, *self.reduced)
-        ]
-        reduced = tuple(dim for (dim,) in merged(dims))
-        return Box((), reduced, self.offset, 0, self.others)
 
     @property
     def kernel(self) -> str:

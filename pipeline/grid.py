@@ -39,6 +39,8 @@ class Axis:
     """Windows that a leaf has whole, or multiples of them: those of which others are made."""
     split: bool = False
     """Whether windows are cut where cells meet; else leaves have windows whole."""
+    pieces_of: Axis | None = None
+    """Another one of the same elements, by whose pieces they are read; None: its own."""
 
     @classmethod
     def at(cls, cells: Cells, places: np.ndarray | range) -> Axis:
@@ -223,6 +225,8 @@ def _pieces(axis: Axis) -> tuple[np.ndarray, np.ndarray]:
 
     None is empty but those that pad windows which are split.
     """
+    if axis.pieces_of is not None:
+        return _pieces(axis.pieces_of)
     if axis.window and axis.length:
         return _windowed_pieces(axis)
     if axis.picked is not None:

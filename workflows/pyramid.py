@@ -181,11 +181,12 @@ def plan_pyramid(
         )
     opened = open_source(source)
     image, windows = image_of(opened), windows_of(opened, factor)
-    request = asked(opened, options_of([op], {**options, "coarsen": windows, "boundary": "pad"}))
+    given = options_of([op], {**options, "coarsen": windows, "boundary": "pad"})
+    whole = [*(SUMMARY if statistics else ()), *histograms_of(histogram)]
+    both = {"levels": given, "statistics": options_of(whole, options)} if whole else given
+    request = asked(opened, both)
     (name,) = request.options.names
     refuse_op(request, name)
-    whole = [*(SUMMARY if statistics else ()), *histograms_of(histogram)]
-    of_all = asked(opened, options_of(whole, options)) if whole else None
     factors = tuple(axis.window or 1 for axis in request.chosen)
     refuse_levels(request, factors, levels)
     chosen = tuple(
@@ -198,7 +199,6 @@ def plan_pyramid(
         chosen=chosen,
         streams=True,
         levels=levels,
-        of_all=of_all,
         rounded_to=opened.dtype.newbyteorder("=") if rounds else None,
     )
     beside = opened.local_path is not None and _same(Path(opened.local_path).parent, out)

@@ -20,8 +20,9 @@ def arranged(requests: Sequence[Request]) -> tuple[Request, ...]:
     stays as it is then.
     """
     # Windows are of elements that follow each other in the order that was asked for.
+    windows = {n for one in requests for n, axis in enumerate(one.chosen) if axis.window}
     chosen = requests[0].chosen
-    turned = [n for n, axis in enumerate(chosen) if not (axis.window or axis.ascends)]
+    turned = [n for n, axis in enumerate(chosen) if not (n in windows or axis.ascends)]
     for request in requests if turned else ():
         if any(n in request.reduced for n in turned) and request.bound().accumulator.uses_index:
             turned = [n for n in turned if n not in request.reduced]

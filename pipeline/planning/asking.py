@@ -21,6 +21,7 @@ from chunkfold.planning.options import Options
 from chunkfold.planning.planner import refuse_many_leaves
 from chunkfold.planning.questions import check_questions, of_question
 from chunkfold.planning.request import Request
+from chunkfold.planning.together import refuse_other_windows
 from chunkfold.selections import select
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.axis_names import Named, axis_numbers, normalized_axes
@@ -49,6 +50,7 @@ def asked(source: Any, options: Options | Mapping[str, Options]) -> Request:
     if not alone:
         check_questions(each)
     requests = arranged(tuple(_opened(source, each)))
+    refuse_other_windows(requests)
     for request in requests:
         with of_question(request.question):
             _refuse_undefined(request)

@@ -255,6 +255,19 @@ class Layout:
             return slice(0, piece.length)
         return slice(outputs.start * window, min(outputs.stop * window, piece.length))
 
+    def outputs_of(self, within: Sequence[slice]) -> tuple[slice, ...]:
+        """Return which of a tile's outputs some elements of a leaf are of.
+
+        >>> from chunkfold.axis_cuts import Cells
+        >>> axes = Axis(Cells(10, 5), 0, 10, 1, window=2), Axis(Cells(10, 5), 0, 10, 1)
+        >>> Layout((*axes, axes[1]), (2,)).outputs_of([slice(2, 5), slice(1, 3), slice(0, 5)])
+        (slice(1, 3, None), slice(1, 3, None))
+        """
+        each = ((self.axes[n], within[n]) for n in self.kept)
+        bounds = ((1, 0, 1) if axis.split else (axis.window or 1, cut.start, cut.stop)
+                  for axis, cut in each)  # fmt: skip
+        return tuple(slice(start // by, -(-stop // by)) for by, start, stop in bounds)
+
     def output_cuts(self, axis: int, piece: Piece, grids: Sequence[Cells]) -> list[slice]:
         """Cut a tile's outputs along a kept axis so that all of a box have elements in one cell.
 

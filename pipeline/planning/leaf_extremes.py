@@ -14,6 +14,8 @@ from chunkfold.kernels.monoid.further import Further
 from chunkfold.planning.layout import Layout
 from chunkfold.sources.source import Source
 
+LeafGrid = tuple[tuple[Cells, int, int, bool], ...]
+"""Of each axis its cells, and the windows that pieces end with: see `Axis`."""
 MOST_LEAVES = 1 << 20
 """Of a plan, whose extremes are kept."""
 _TRIED = 4
@@ -27,8 +29,8 @@ class LeafExtremes:
     leaves: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     low: np.ndarray = field(default_factory=lambda: np.zeros(0))
     high: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    cells: tuple[Cells, ...] = ()
-    """Where that grid is cut along each axis."""
+    grid: LeafGrid = ()
+    """How that grid is cut along each axis."""
 
     @classmethod
     def together(cls, several: Iterable[LeafExtremes]) -> LeafExtremes:
@@ -40,7 +42,7 @@ class LeafExtremes:
             np.concatenate([one.leaves for one in given]),
             np.concatenate([one.low for one in given]),
             np.concatenate([one.high for one in given]),
-            given[0].cells,
+            given[0].grid,
         )
 
 
@@ -81,7 +83,7 @@ class ExtremesFound:
                 lows.append(low)
                 highs.append(high)
         return LeafExtremes(
-            np.array(leaves, np.int64), np.array(lows), np.array(highs), cells_of(layout)
+            np.array(leaves, np.int64), np.array(lows), np.array(highs), grid_of(layout)
         )
 
 
@@ -89,14 +91,14 @@ class ExtremesFound:
 class Passed:
     """The leaves that a read passes over, since nothing in them counts any more."""
 
-    cells: tuple[Cells, ...]
-    """Where the leaves are cut along each axis."""
+    grid: LeafGrid
+    """How leaves are cut along each axis."""
     leaves: np.ndarray
     """Which they are, in the grid of all: bool."""
 
     def of(self, layout: Layout) -> np.ndarray | None:
         """Return which leaves of a layout they are: bool, (tiles, parts); None if it has others."""
-        if cells_of(layout) != self.cells:
+        if grid_of(layout) != self.grid:
             return None
         found: np.ndarray = self.leaves[_numbers(layout)]
         return found
@@ -119,15 +121,16 @@ def passed_by(
     """
     passed: np.ndarray | bool = len(extremes.leaves) > 0
     for layout, further in each if passed else ():
-        if cells_of(layout) != extremes.cells:  # a later read may cut leaves otherwise
+        if grid_of(layout) != extremes.grid:  # a later read may cut leaves otherwise
             return None
         passed = passed & _beyond(layout, extremes, further)
-    return Passed(extremes.cells, np.asarray(passed)) if np.any(passed) else None
+    return Passed(extremes.grid, np.asarray(passed)) if np.any(passed) else None
 
 
-def cells_of(layout: Layout) -> tuple[Cells, ...]:
-    """Return where the grid of leaves is cut along each axis."""
-    return tuple(axis.cells for axis in layout.axes)
+def grid_of(layout: Layout) -> LeafGrid:
+    """Return how leaves are cut along each axis: where cells meet, and where windows do."""
+    cut = (axis.pieces_of or axis for axis in layout.axes)
+    return tuple((axis.cells, axis.window, axis.together, axis.split) for axis in cut)
 
 
 def _beyond(layout: Layout, extremes: LeafExtremes, further: Sequence[Further]) -> np.ndarray:

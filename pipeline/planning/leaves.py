@@ -108,7 +108,8 @@ def _decoded(sources: Sequence[Source], layout: Layout) -> float:
 def _longest(axis: Axis) -> int:
     if not axis.length:
         return 0
-    if axis.cells.bounds is not None or axis.picked is not None or axis.window:
+    uneven = axis.picked is not None or axis.window or axis.pieces_of is not None
+    if uneven or axis.cells.bounds is not None:
         return int(axis.lengths.max())
     return min(axis.length, -(-axis.cells.cell // abs(axis.step)))
 

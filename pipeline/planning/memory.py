@@ -65,8 +65,6 @@ def projected(
     beside: Sequence[BroadcastInput] = (),
     leaving: int = 0,
     kept: int = 0,
-    of_all: Accumulator | None = None,
-    blocks: int = 0,
 ) -> Memory:
     """Project a worker's memory; every term in bytes.
 
@@ -77,8 +75,6 @@ def projected(
     objects that come over a network. Of the partials of `tree`, over the blocks of a tile, so many
     may wait on one worker for their siblings; roots wait where they are, but where results leave as
     they come: of all those, `leaving` bytes, a few blocks' wait then.
-
-    Of what is folded of all elements beside, `of_all`, each of so many blocks leaves one.
 
     `kept` is what a block keeps of elements, to choose some. Of each output there is one for each
     group of `keys`, which a worker holds whole, and of which each block has some on its device,
@@ -102,10 +98,6 @@ def projected(
     if leaving:  # beside what windows of outputs are combined from
         roots = min(2 * threads * RESULT_BYTES, leaving) + 2 * threads * partial
     held = broadcast_bytes(beside, threads)
-    if of_all is not None:
-        # On the device there are several, which become one on the host.
-        own = split_bytes(1, of_all.nbytes) + 3 * of_all.nbytes
-        held += threads * own + -(-blocks // workers) * of_all.nbytes
     factored = None if keys else factored_weights(accumulator, layout, beside, len(sources))
     if factored is not None:  # the sums of rows, on the device and read back
         tables += split_bytes(factored.most_rows, factored.factoring.rows.nbytes)

@@ -120,12 +120,6 @@ class Plan:
         return self.request.bound(fp64=self.terms.fp64)
 
     @property
-    def of_all(self) -> Accumulator | None:
-        """What else is folded of all elements, into one output."""
-        whole = self.request.of_all
-        return None if whole is None else whole.bound(fp64=self.terms.fp64).accumulator
-
-    @property
     def ops(self) -> tuple[str, ...]:
         """What results go by."""
         return tuple(statistic.name for statistic in self.bound.statistics)

@@ -27,7 +27,6 @@ from chunkfold.planning.together import (
     bytes_beside,
     first_of,
     layout_beside,
-    refuse_large_leaves,
 )
 from chunkfold.planning.workers import Terms
 from chunkfold.sources.chunk_index import Listing
@@ -191,12 +190,10 @@ def _planned(
 ) -> Plan:
     """Plan a reduction whose leaves are given, with as much at once as `most` bytes allow."""
     sources, grouping, groups = request.sources, request.grouping, request.groups
-    of_all = request.of_all
     keys = grouping.keys if grouping else None
     accumulator = accumulator_of(request, terms)
     leaf_bytes = _leaf_bytes(sources, layout)
     _refuse_many(request, layout)
-    refuse_large_leaves(request, leaf_bytes, terms)
     stored = StoredLeaves.of(layout, sources, listings)
     remote = any(source.remote for source in sources)
     readers = READERS[1] if remote else terms.readers
@@ -215,7 +212,7 @@ def _planned(
             partial_bytes,
             with_data=with_data,
             results=leaving / max(1.0, float(costs.sum())),
-            whole=request.keeping or request.levels > 1 or request.of_all is not None,
+            whole=request.keeping or request.levels > 1,
             passed=passed,
         )
         if layout.elements
@@ -240,8 +237,6 @@ def _planned(
             request.held,
             leaving,
             kept_bytes(request, layout, terms),
-            None if of_all is None else of_all.bound(fp64=terms.fp64).accumulator,
-            len(blocks),
         )
         beside = bytes_beside(request, layout, terms, leaf_bytes, at_once, reading, tree, len(runs))
         needed = replace(needed, accumulators=needed.accumulators + beside)

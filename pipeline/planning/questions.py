@@ -117,22 +117,13 @@ def check_questions(each: Mapping[str, Options]) -> None:
     Raises
     ------
     PlanError
-        If no question is asked, or one has no good name, or must be asked by itself.
+        If no question is asked, or one has no good name.
     """
     if not each:
         raise PlanError("no question is asked: give one at least, as {'mean': ask('mean')}")
-    for name, options in each.items():
+    for name in each:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise PlanError(
                 f"a question is called {name!r}: results go by it, in files too: give a text "
                 "without '/' that does not begin with a dot, and is none of Zarr's own files"
-            )
-        if options.coarsen is not None:
-            raise PlanError(
-                f"{name}: windows (coarsen) are asked for by themselves, in a read alone"
-            )
-        if options.skips:
-            raise PlanError(
-                f"{name}: on_bad_chunk='skip' does not go with several questions: ask them one by "
-                "one"
             )

@@ -50,8 +50,6 @@ class Request:
     """Of results: each behind the first is of windows of the one before, as large as its own."""
     rounded_to: np.dtype | None = None
     """Dtype that results leave in, if it is another than theirs."""
-    of_all: Request | None = None
-    """What else is reduced of the same elements, in the same read: all of them to one output."""
     question: str = ""
     """What it goes by, if several were asked together."""
     questions: tuple[str, ...] = ()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from chunkfold.errors import PlanError
@@ -14,7 +15,6 @@ from chunkfold.planning.layout import Layout
 from chunkfold.planning.memory import projected
 from chunkfold.planning.request import Request
 from chunkfold.planning.workers import Terms
-from chunkfold.units import size_text
 
 OPEN_BYTES = 64 << 20
 """Of accumulators that a block keeps on its device for questions beside the first, but for one tile
@@ -26,16 +26,18 @@ def first_of(
 ) -> Request:
     """Return questions with the one first whose tiles, one after another, leaves are read for.
 
-    It is one that keeps elements to choose some, for blocks have whole tiles of it alone. Else the
-    one that has most accumulators: of others a block has those of all tiles that it meets.
+    It is the one whose results leave as they come, or one that has windows, for leaves end where
+    they do; else one that keeps elements to choose some, for blocks have whole tiles of it alone.
+    Else the one that has most accumulators: of others a block has those of all tiles that it meets.
     """
     if not request.beside:
         return request
 
-    def weight(one: Request) -> tuple[bool, int]:
+    def weight(one: Request) -> tuple[bool, bool, bool, int]:
         keeping = replace(one, keeping=True)
         keeps = saves_reads(one, terms) and keepable(keeping, next(layouts(one)), terms)
-        return keeps, accumulator_of(one, terms).nbytes * one.groups * one.outputs
+        size = accumulator_of(one, terms).nbytes * one.groups * one.outputs
+        return one.streams, any(_windows(one)), keeps, size
 
     alone = [replace(one, beside=()) for one in request.together]
     first = max(alone, key=weight)
@@ -49,10 +51,46 @@ def accumulator_of(request: Request, terms: Terms) -> Accumulator:
     return bound.accumulator.for_outputs(request.groups * request.outputs)
 
 
+def refuse_other_windows(requests: Sequence[Request]) -> None:
+    """See that leaves which end where windows do suit all questions.
+
+    Raises
+    ------
+    PlanError
+        If two have different windows, or windows leave elements out that others have.
+    """
+    windowed = [one for one in requests if any(_windows(one))]
+    for one in windowed[1:]:
+        if _windows(one) != _windows(windowed[0]):
+            raise PlanError(
+                f"{one.question}: its windows are {_windows(one)}, but those of "
+                f"{windowed[0].question} are {_windows(windowed[0])}: leaves end where windows do, "
+                "so give all the same, or ask in several reads"
+            )
+    for one, other in itertools.product(windowed, requests):
+        if [axis.length for axis in one.chosen] != [axis.length for axis in other.chosen]:
+            raise PlanError(
+                f"{one.question}: its last windows are trimmed, but {other.question} has their "
+                "elements: give boundary='pad', or ask it in a read of its own"
+            )
+
+
+def _windows(request: Request) -> tuple[int, ...]:
+    return tuple(axis.window for axis in request.chosen)
+
+
 def layout_beside(request: Request, first: Layout) -> Layout:
-    """Return the layout of a question whose leaves are those of another."""
-    axes = zip(first.axes, request.chosen, strict=True)
-    return Layout(tuple(replace(cut, order=own.order) for cut, own in axes), request.reduced)
+    """Return the layout of a question whose leaves are those of another.
+
+    Where the other alone has windows, they are cut as it has them all the same.
+    """
+    axes = (
+        replace(cut, order=own.order)
+        if own.window == cut.window
+        else replace(own, cells=cut.cells, pieces_of=cut)
+        for cut, own in zip(first.axes, request.chosen, strict=True)
+    )
+    return Layout(tuple(axes), request.reduced)
 
 
 def bytes_beside(
@@ -68,8 +106,10 @@ def bytes_beside(
     """Return what a worker takes at most for accumulators of the questions beside the first.
 
     A block may meet all tiles of theirs, and so may each of so many `roots` of the first one's.
+    Where bad chunks are left out a block has what was there before each of its tiles, too.
     """
     total = outputs = 0
+    held = threads * (1 + request.options.skips) + -(-roots // terms.workers)
     for one in request.beside:
         layout, accumulator = layout_beside(one, first), accumulator_of(one, terms)
         keys = None if one.grouping is None else one.grouping.keys
@@ -87,23 +127,7 @@ def bytes_beside(
             one.held,
         )
         everything = one.groups * layout.outputs * accumulator.nbytes
-        total += own.accumulators + (threads + roots) * everything
-        outputs += everything
+        total += own.accumulators + held * everything
+        if layout.outputs > 1 or not accumulator.tables:  # else one tile's splits are counted
+            outputs += everything
     return total + threads * min(OPEN_BYTES, MOST_GROUPS * outputs)
-
-
-def refuse_large_leaves(request: Request, leaf_bytes: int, terms: Terms) -> None:
-    """See that a device's buffer holds a leaf, where several questions are asked of it.
-
-    Raises
-    ------
-    PlanError
-        If it does not.
-    """
-    room = terms.buffer_bytes
-    if request.beside and room is not None and leaf_bytes > room:
-        raise PlanError(
-            f"{request.name}: several questions are asked of whole leaves, and a leaf has "
-            f"{size_text(leaf_bytes)}, but a buffer of the device at most {size_text(room)}: ask "
-            "them one by one"
-        )

@@ -75,8 +75,6 @@ class Work:
     """Dask's, which make chunks of the sources; they do not travel."""
     finishing: TileFinishing | None = None
     """How tiles are finished where they are whole, if results leave one by one."""
-    of_all: Accumulator | None = None
-    """What else is folded of all elements, into one output."""
     levels: Levels | None = None
     """What kernels make of tiles that are one leaf, where they can."""
     beside: tuple[Work, ...] = ()
@@ -161,12 +159,18 @@ class Work:
     def fills_implicitly(self) -> bool:
         """Whether of what is not stored it is enough to know how many elements it has."""
         # Elements that are alike may be weighed unlike, and those that are kept are all brought.
-        # Leaves that are not read would be missed by other questions.
-        if self.held or self.choosers or self.beside or self.numbering is not None:
+        if self.held or self.choosers or self.numbering is not None:
             return False
         accumulator = self.accumulator
         # Of each group the first would have to be given to what reads indices.
-        return accumulator.takes_first and (self.keys is None or not accumulator.uses_index)
+        own = accumulator.takes_first and (self.keys is None or not accumulator.uses_index)
+        return own and all(one._counts_fill for one in self.beside)
+
+    @property
+    def _counts_fill(self) -> bool:
+        """Whether the same is enough where another question's leaves are passed over."""
+        plain = self.keys is None and not self.held and not self.accumulator.uses_index
+        return plain and self.layout.outputs == 1 and self.accumulator.takes_first
 
     @property
     def constants(self) -> Constants:
@@ -246,7 +250,6 @@ class Work:
             plan.choosers,
             tasks,
             TileFinishing.of(plan) if plan.request.streams else None,
-            plan.of_all,
             levels_of(plan) if plan.request.streams else None,
             tuple(
                 cls._of(f"{run}-{number}", one, sources, None)

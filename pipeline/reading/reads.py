@@ -25,6 +25,8 @@ class Read:
 
     region: tuple[Taken, ...]
     """Where it stands in the arrays."""
+    within: Slices
+    """Where it is in the leaf."""
     shape: tuple[int, ...]
     box: Box
     """What it is to the kernels."""
@@ -165,6 +167,7 @@ def reads_of(
                 box = work.box(pieces, within)
                 yield Read(
                     region=tuple(map(Piece.taken, pieces, within)),
+                    within=tuple(within),
                     shape=extents_of(within),
                     box=box,
                     nbytes=part.nbytes * box.elements // part.elements,

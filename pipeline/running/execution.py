@@ -7,18 +7,19 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
 
 from chunkfold.errors import ChunkError, MissingWarning
 from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
-from chunkfold.kernels.accumulator.partial import Partial, zero_partial
+from chunkfold.kernels.accumulator.partial import Partial
 from chunkfold.planning.further import Pending, further_plan
 from chunkfold.planning.leaf_extremes import LeafExtremes
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.work import Work
 from chunkfold.running.answers import (
     Answer,
+    Roots,
     answer_of,
     outputs_of_nothing,
     whole_of_first,
@@ -51,8 +52,6 @@ class Execution:
         self.error: BaseException | None = None
         self.answers: Mapping[str, Answer] = {}
         """By question; empty until all are there."""
-        self.summary: Mapping[str, Any] = {}
-        """Results of all elements, where outputs have some too."""
         self.report = Report(0, {})
         self.schedulers: list[BlockScheduler] = []
         """One for each read."""
@@ -102,8 +101,10 @@ class Execution:
             RunStarted(run, plan.name, plan.result_names, len(plan.blocks), plan.nbytes, devices)
         )
         work = Work.of(run, plan)
-        streaming = None if self._sink is None else Streaming(plan, work, self._sink)
-        self._streaming = streaming
+        streaming = None
+        if self._sink is not None and plan.request.streams:
+            streaming = Streaming(plan, work, self._sink)
+        self._streaming = streaming or self._streaming
         take = None if streaming is None else streaming.take
         scheduler = BlockScheduler(
             plan, self._backend, run, self._emit, self.cancelled.is_set, take
@@ -120,24 +121,29 @@ class Execution:
         self.report = report if len(self.schedulers) == 1 else read_again(self.report, report)
         if plan is self.plan:
             self._warn()
-        if streaming is not None:
-            self.summary = self._summarised([folded for _, folded in roots])
-            self._found[""] = self._streamed(streaming)
-            return []
-        wholes = [whole_of_first(plan, roots)]
-        self._refuse_outputs_of_nothing(outputs_of_nothing(wholes[0]))
-        if plan.beside:
-            left = [Folded((), Report(0, {}), beside=folded.beside) for _, folded in roots]
-            nothing: Sequence[Mapping[int, Partial]] = [{} for _ in plan.beside]
-            wholes += map(
-                whole_of_tiles, plan.beside, self._combined(left).beside if left else nothing
-            )
+        wholes = list(zip(plan.beside, self._combined_beside(plan, roots), strict=True))
+        if streaming is None:
+            wholes.insert(0, (plan, whole_of_first(plan, roots)))
+        else:
+            self._found[plan.request.question] = self._streamed(streaming)
         return self._answered(plan, wholes)
 
-    def _answered(self, plan: Plan, wholes: Sequence[Partial]) -> list[tuple[Plan, Pending]]:
+    def _combined_beside(self, plan: Plan, roots: Roots) -> Iterator[Partial]:
+        """Combine what blocks left for the other questions; yield all outputs of each."""
+        left = [Folded((), Report(0, {}), beside=folded.beside) for _, folded in roots]
+        together: Sequence[Mapping[int, Partial]] = [{} for _ in plan.beside]
+        if plan.beside and left:
+            together = combined(self._backend, left, self._summing).beside
+        return map(whole_of_tiles, plan.beside, together)
+
+    def _answered(
+        self, plan: Plan, wholes: Sequence[tuple[Plan, Partial]]
+    ) -> list[tuple[Plan, Pending]]:
         """Keep the results of each question that was read for; return what needs another read."""
         further = []
-        for one, whole in zip(plan.together, wholes, strict=True):
+        for one, whole in wholes:
+            if plan is self.plan:
+                self._refuse_outputs_of_nothing(one, outputs_of_nothing(whole))
             name = one.request.question
             before = self._found.get(name)
             answer, pending = answer_of(before.plan if before else one, one, whole)
@@ -158,33 +164,19 @@ class Execution:
     def _streamed(self, streaming: Streaming) -> Answer:
         """Wait until all results have left; return what stands for them."""
         values = streaming.end()
-        self._refuse_outputs_of_nothing(streaming.nothing)
+        self._refuse_outputs_of_nothing(self.plan, streaming.nothing)
         return Answer(self.plan, dict(values), streaming.nan)
 
-    def _summarised(self, roots: Sequence[Folded]) -> Mapping[str, Any]:
-        """Finish what was folded of all elements."""
-        asked = self.plan.request.of_all
-        if asked is None:
-            return {}
-        bound = asked.bound(fp64=self.plan.terms.fp64)
-        parts = [Folded(root.partials, Report(0, {})) for root in roots if root.partials]
-        parts = parts or [Folded((zero_partial(bound.accumulator, 1),), Report(0, {}))]
-        layout, (partial,) = self.plan.layout, self._combined(parts).partials
-        axes = tuple(range(len(layout.shape)))
-        return {one.name: one.finish(partial, layout.shape, axes)[0] for one in bound.statistics}
-
-    def _combined(self, parts: Sequence[Folded]) -> Folded:
-        return combined(self._backend, parts, self._summing)
-
-    def _refuse_outputs_of_nothing(self, nothing: int) -> None:
+    def _refuse_outputs_of_nothing(self, plan: Plan, nothing: int) -> None:
         """Refuse results that have no value since all of their chunks were left out."""
-        if self.plan.grouping is not None:  # accumulators of groups count their own
+        if plan.grouping is not None:  # accumulators of groups count their own
             return
         nothing = nothing if self.report.skipped else 0
-        names = [s.name for s in self.plan.bound.statistics if s.needs_elements]
+        names = [s.name for s in plan.bound.statistics if s.needs_elements]
         if nothing and names:
+            asked = f"{plan.request.question}: " if plan.request.question else ""
             raise ChunkError(
-                f"{', '.join(names)} of {nothing:,} output(s) of {self.plan.name} have no value: "
+                f"{asked}{', '.join(names)} of {nothing:,} output(s) of {plan.name} have no value: "
                 f"every chunk of theirs was skipped ({next(iter(self.report.skipped))})"
             )
 

@@ -115,8 +115,10 @@ class Run:
 
     @property
     def summary(self) -> Mapping[str, Any]:
-        """Results of all elements, of what was asked of them beside; empty until they are there."""
-        return self._execution.summary
+        """Results by op of questions beside one whose own leave as they come; empty until then."""
+        answers, streams = self._execution.answers.values(), self.plan.request.streams
+        found = [one.values for one in answers if streams and not one.plan.request.streams]
+        return {op: value for values in found for op, value in values.items()}
 
     @property
     def groups(self) -> np.ndarray | Mapping[str, np.ndarray] | None:

@@ -59,8 +59,7 @@ class Streaming:
         while len(self._writing) >= AHEAD:
             self._writing.pop(0).result()
         self._writing.append(self._writer.submit(self._write, tiles[0], folded))
-        left = folded.partials if folded.tiles else ()
-        return replace(folded, partials=left, tiles=())
+        return replace(folded, partials=(), tiles=())
 
     def end(self) -> Mapping[str, Any]:
         """Wait until all is written; return what stands for the results, by op.

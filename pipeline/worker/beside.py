@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import pyopencl as cl
 
+from chunkfold.boxes import Slices
 from chunkfold.kernels import Fold, KeyedFold, Partial
+from chunkfold.kernels.accumulator.partial import assembled
 from chunkfold.kernels.accumulator.sums import any_lost
 from chunkfold.kernels.fold.launch import Input
+from chunkfold.kernels.fold.power import Powers
+from chunkfold.kernels.geometry import ONE_OUTPUT
+from chunkfold.planning.group_keys import place_key
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.tiles import Combine
 from chunkfold.planning.work import Work
 from chunkfold.reading.kinds_of_boxes import kernels_of
-from chunkfold.reading.reads import Read, all_outputs, keyed_of, rows_of
+from chunkfold.reading.reads import OutputBox, Read, keyed_of, rows_of
 from chunkfold.worker.device_inputs import uploaded
 from chunkfold.worker.factored_fold import FactoredFold
 from chunkfold.worker.group_folds import GroupKeys, begin_fold
@@ -25,24 +31,30 @@ from chunkfold.worker.worker_device import WorkerDevice
 
 @dataclass
 class _Tile:
-    """Some outputs of a question, and what was folded into them."""
+    """What is known of a tile of a question, but for what is on the device."""
 
-    fold: Fold | KeyedFold | FactoredFold | None
-    """What is on the device; None: nothing now."""
-    nbytes: int
-    """That accumulators on the device take."""
-    parts: list[int]
+    parts: list[int] = field(default_factory=list)
     """Which leaves were folded."""
     partial: Partial | None = None
     """What was read back."""
 
 
+class _Underway(NamedTuple):
+    """Accumulators on the device, of some outputs of a tile."""
+
+    tile: int
+    place: Slices
+    fold: Fold | KeyedFold | FactoredFold
+    nbytes: int
+
+
 class Beside:
     """The accumulators of one question, tile by tile, of those that a block's leaves are in.
 
-    Leaves come in the order in which another question's tiles have them. So accumulators of several
-    tiles stay on the device; when they are too many, those that were used least lately are read
-    back, and combined with what comes later.
+    Leaves, or parts of them, come in the order in which another question's tiles have them. So
+    accumulators of several tiles stay on the device; when they are too many, those that were used
+    least lately are read back, and combined with what comes later. What was added since `keep` can
+    be taken back, as where a chunk of it turns out to be bad.
 
     Parameters
     ----------
@@ -50,6 +62,8 @@ class Beside:
         The question's.
     first
         The layout of the question that leaves are read for.
+    buffer_bytes
+        Most that is read at a time of one input.
     room
         Bytes of accumulators on the device, beside those of a tile.
     """
@@ -62,83 +76,112 @@ class Beside:
         queue: cl.CommandQueue,
         totals: Totals,
         combine: Combine,
+        buffer_bytes: int,
         room: int,
     ) -> None:
         self._owned, self._work, self._first = owned, work, first
         self._queue, self._totals, self._combine = queue, totals, combine
-        self._room = room
+        self._buffer_bytes, self._room = buffer_bytes, room
         self._keys = None if work.keys is None else GroupKeys(owned, work, queue)
         self._held = [uploaded(one, owned.opened) for one in work.held]
-        self._tiles: dict[int, _Tile] = {}
-        """By their numbers, those used last behind the others."""
+        self._tiles = defaultdict[int, _Tile](_Tile)
+        self._open: dict[Hashable, _Underway] = {}
+        """Those used last behind the others."""
+        self._before: dict[int, tuple[Partial | None, int]] = {}
+        """Of each tile that was added to since `keep` what was read back then, and of how many
+        leaves."""
+        self._filled = 0
 
     def add(
         self, inputs: Sequence[Input], read: Read, wait_for: Sequence[cl.Event]
     ) -> cl.Event | None:
-        """Enqueue the fold of a whole leaf; return its event (None if it is empty)."""
-        layout = self._work.layout
-        number, part = layout.tile_and_part(self._first.numbers(*read.leaf))
-        tile = self._open(number)
+        """Enqueue the fold of a leaf, or a part of it; return its event (None if it is empty)."""
+        work, within = self._work, read.within
+        number, part = work.layout.tile_and_part(self._first.numbers(*read.leaf))
+        pieces, tile = work.layout.leaf(number, part), self._tiles[number]
+        self._before.setdefault(number, (tile.partial, len(tile.parts)))
         tile.parts.append(part)
-        pieces = layout.leaf(number, part)
-        within = tuple(slice(0, piece.length) for piece in pieces)
+        fold = self._fold(number, work.layout.outputs_of(within))
         given = [*inputs, *self._held]
-        if isinstance(tile.fold, KeyedFold):
-            keyed = keyed_of(self._work, pieces, within)
+        if isinstance(fold, KeyedFold):
+            keyed = keyed_of(work, pieces, within)
             assert self._keys is not None
             assert keyed is not None
-            return self._keys.add(tile.fold, given, read.shape, keyed, wait_for)
-        assert tile.fold is not None
-        if isinstance(tile.fold, FactoredFold):
-            rows = rows_of(self._work, pieces, within)
+            return self._keys.add(fold, given, read.shape, keyed, wait_for)
+        if isinstance(fold, FactoredFold):
+            rows = rows_of(work, pieces, within)
             assert rows is not None
-            return tile.fold.add(given, rows, wait_for)
-        return tile.fold.add(given, self._work.box(pieces, within), wait_for)
+            return fold.add(given, rows, wait_for)
+        return fold.add(given, work.box(pieces, within), wait_for)
 
-    def finish(self, again: Callable[[int, Sequence[int]], Partial]) -> Mapping[int, Partial]:
-        """Return the partial of each tile.
+    def add_fill(self, count: int) -> None:
+        """Fold the fill value so many times into the one output that there is."""
+        self._filled += count
+
+    def keep(self) -> None:
+        """Take nothing back of what was added so far."""
+        for key in [*self._open]:
+            self._read_back(key)
+        self._before.clear()
+
+    def drop(self) -> None:
+        """Take back what was added since `keep`, but for fill values."""
+        for one in self._open.values():
+            one.fold.finish()
+        self._open.clear()
+        for number, (partial, parts) in self._before.items():
+            self._tiles[number] = _Tile(self._tiles[number].parts[:parts], partial)
+        self._before.clear()
+
+    def finish(
+        self, again: Callable[[int, Sequence[int]], Partial], fills: Powers
+    ) -> Mapping[int, Partial]:
+        """Return the partial of each tile of which anything was added.
 
         Exact sums that expansions have lost are folded `again`: some parts of a tile.
         """
-        done = {}
+        self.keep()
+        accumulator, done = self._work.accumulator, dict[int, Partial]()
         for number, tile in self._tiles.items():
-            self._read_back(tile)
-            assert tile.partial is not None
-            lost = any_lost(self._work.accumulator, tile.partial).any()
-            done[number] = again(number, sorted(tile.parts)) if lost else tile.partial
+            if tile.partial is not None:
+                lost = any_lost(accumulator, tile.partial).any()
+                done[number] = again(number, sorted({*tile.parts})) if lost else tile.partial
+        if self._filled:
+            found = [*done.values(), fills.of(accumulator, self._filled, 1)]
+            done = {0: self._combine(accumulator, found)}
         self._tiles.clear()
         return done
 
-    def _open(self, number: int) -> _Tile:
-        """Return a tile that has accumulators on the device."""
-        tile = self._tiles.pop(number, None) or _Tile(None, 0, [])
-        if tile.fold is None:
-            tile.fold, tile.nbytes = self._begun(number)
-            taken = 0
-            for other in reversed(self._tiles.values()):
-                taken += other.nbytes
+    def _fold(self, number: int, place: Slices) -> Fold | KeyedFold | FactoredFold:
+        """Return what folds into some outputs of a tile, on the device."""
+        key = number, place_key(place)
+        found = self._open.pop(key, None)
+        if found is None:
+            found, taken = self._begun(number, place), 0
+            for other, one in reversed([*self._open.items()]):
+                taken += one.nbytes
                 if taken > self._room:
                     self._read_back(other)
-        self._tiles[number] = tile
-        return tile
+        self._open[key] = found
+        return found.fold
 
-    def _begun(self, number: int) -> tuple[Fold | KeyedFold | FactoredFold, int]:
-        """Return what folds into a tile's outputs, and what bytes that takes."""
-        work = self._work
-        window = all_outputs(work, number, ())
-        kernels = kernels_of(work, window, work.leaf_bytes)
+    def _begun(self, number: int, place: Slices) -> _Underway:
+        work, window = self._work, OutputBox(number, (), place, by_cell=self._work.skips)
+        kernels = kernels_of(work, window, self._buffer_bytes)
+        if window.outputs == 1 and work.keys is None and work.factored is None:
+            kernels = ONE_OUTPUT  # whatever is read of a leaf
         tuning = self._owned.tuning(work.folded, work.variant, kernels)
-        outputs = math.prod(window.shape)
-        nbytes = work.groups * outputs * work.accumulator.nbytes
-        fold = begin_fold(self._owned, work, work.accumulator, tuning, outputs, self._queue)
-        return fold, nbytes * (1 if isinstance(fold, KeyedFold) else fold.splits)
+        nbytes = work.groups * window.outputs * work.accumulator.nbytes
+        fold = begin_fold(self._owned, work, work.accumulator, tuning, window.outputs, self._queue)
+        splits = 1 if isinstance(fold, KeyedFold) else fold.splits
+        return _Underway(number, place, fold, nbytes * splits)
 
-    def _read_back(self, tile: _Tile) -> None:
-        """Take a tile's accumulators off the device."""
-        if tile.fold is None:
-            return
-        found = tile.fold.finish()
-        self._totals.launched(tile.fold.profile())
-        tile.fold, tile.nbytes = None, 0
+    def _read_back(self, key: Hashable) -> None:
+        """Take accumulators off the device: their tile has them."""
+        number, place, fold, _ = self._open.pop(key)
+        accumulator, tile = self._work.accumulator, self._tiles[number]
+        shape = self._work.outputs_shape(self._work.layout.tile_shape(number))
+        found = assembled(accumulator, shape, [(self._work.outputs_region(place), fold.finish())])
+        self._totals.launched(fold.profile())
         both = [found] if tile.partial is None else [tile.partial, found]
-        tile.partial = self._combine(self._work.accumulator, both)
+        tile.partial = self._combine(accumulator, both)

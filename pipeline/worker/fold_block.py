@@ -48,7 +48,7 @@ class Folded:
     """What a task leaves on its worker."""
 
     partials: tuple[Partial, ...]
-    """One per tile; where tiles are finished none, or one of all of their elements."""
+    """One per tile; where tiles are finished none."""
     report: Report
     tiles: tuple[FinishedTile, ...] = ()
     """Those that are finished, if they are."""
@@ -137,7 +137,7 @@ def fold_block(
             prepared = time.monotonic() - brought
             partials, tiles = _folded(stream, work, block)
             beside = tuple(
-                other.finish(partial(_folded_again, stream, one))
+                other.finish(partial(_folded_again, stream, one), stream.fills)
                 for other, one in zip(stream.beside, work.beside, strict=True)
             )
         finally:
@@ -194,8 +194,7 @@ def _folded(
             tiles.append(work.finishing.finished(tile, shape, done, stream.combine))
         else:
             tiles.append(work.finishing.of_levels(tile, done))
-    left = None if stream.of_all is None else stream.of_all.finish()
-    return () if left is None else (left,), tuple(tiles)
+    return (), tuple(tiles)
 
 
 def _folded_again(stream: LeafStream, work: Work, tile: int, parts: Sequence[int]) -> Partial:
@@ -220,9 +219,8 @@ def _reported(owned: WorkerDevice, worker: str, tuning: Tuning, **counted: Any) 
 
 def combine(owned: WorkerDevice, worker: str, work: Work, parts: Sequence[Folded]) -> Folded:
     """Combine what blocks or other combines left, tile by tile, with the same op and zero."""
-    accumulator = work.of_all or work.accumulator  # where there is the first, tiles are not shared
-    tuning = owned.tuning(accumulator, work.variant)
-    combiner = Combiner(owned.opened, accumulator, tuning)
+    tuning = owned.tuning(work.accumulator, work.variant)
+    combiner = Combiner(owned.opened, work.accumulator, tuning)
     tiles = zip(*(part.partials for part in parts), strict=True)
     groups, together = None, combiner.combine
     if any(part.groups is not None for part in parts):

@@ -51,8 +51,8 @@ def _fold_fill(stream: LeafStream, outputs: int, implicit: ImplicitFill) -> Part
     """Fold the implicit fill values of some outputs of a tile, without any data."""
     accumulator = stream.work.accumulator
     stream.totals.elements += implicit.count * outputs
-    if stream.of_all is not None and implicit.count:
-        stream.of_all.add_fill(implicit.count * outputs)
+    for other in stream.beside:
+        other.add_fill(implicit.count * outputs)
     if implicit.of_groups is None:
         return stream.fills.of(accumulator, implicit.count, outputs)
     return fills_of_groups(stream.fills, stream.combine, accumulator, implicit.of_groups, outputs)
@@ -61,16 +61,15 @@ def _fold_fill(stream: LeafStream, outputs: int, implicit: ImplicitFill) -> Part
 def _fold_parts(stream: LeafStream, share: Share) -> Partial:
     """Fold what is read of a tile; chunks that cannot be are left out, if they are to be."""
     work, counted = stream.work, (stream.totals.elements, stream.totals.nbytes)
-    of_all = stream.of_all if work.skips else None
-    if of_all is not None:
-        of_all.keep()
+    for other in stream.beside if work.skips else ():
+        other.keep()
     try:
         return _fold_output_boxes(stream, share, share.output_boxes)
     except ChunkError:
         if stream.totals.stuck or not work.skips:
             raise
-    if of_all is not None:
-        of_all.drop()
+    for other in stream.beside:
+        other.drop()
     stream.totals.elements, stream.totals.nbytes = counted
     by_cell = output_boxes_by_cell(work, share.tile, share.place, share.parts, stream.buffer_bytes)
     return _fold_output_boxes(stream, share, by_cell)

@@ -61,7 +61,6 @@ class PerThread:
         self._able = (
             self._readers <= MOST_THREADS
             and work.keys is None
-            and work.of_all is None
             and not work.held
             and not work.choosers
             and not work.beside

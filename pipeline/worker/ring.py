@@ -33,7 +33,6 @@ from chunkfold.worker.factored_fold import FactoredFold
 from chunkfold.worker.group_folds import GroupKeys, begin_fold
 from chunkfold.worker.kept_elements import keeping, with_chosen
 from chunkfold.worker.level_fold import LevelArrays, LevelFold
-from chunkfold.worker.of_all import OfAll
 from chunkfold.worker.totals import TELL_EVERY_S, Totals
 from chunkfold.worker.worker_device import WorkerDevice
 
@@ -56,8 +55,6 @@ class Ring:
     output_boxes
         Those that `fold` will be asked for, in that order: while one ends the next are read. It may
         be asked for others in between.
-    of_all
-        What is folded beside of all elements, if anything is.
     """
 
     def __init__(
@@ -69,16 +66,14 @@ class Ring:
         priority: int,
         output_boxes: Iterable[OutputBox],
         combine: Combine,
-        of_all: OfAll | None = None,
     ) -> None:
-        self._of_all = of_all
         self._levels: LevelsFold | None = None
         self._owned, self._work, self._totals = owned, work, totals
         self._buffer_bytes = buffer_bytes
         self._queue = owned.opened.queue()
         room = OPEN_BYTES // max(1, len(work.beside))
         self.beside = [
-            Beside(owned, one, work.layout, self._queue, totals, combine, room)
+            Beside(owned, one, work.layout, self._queue, totals, combine, buffer_bytes, room)
             for one in work.beside
         ]
         """What answers other questions of what is read."""
@@ -267,10 +262,8 @@ class Ring:
     def _added_beside(
         self, inputs: Sequence[Input], read: Read, uploads: Sequence[cl.Event]
     ) -> cl.Event | None:
-        """Enqueue the folds for all elements, and for other questions; return the last."""
+        """Enqueue the folds for other questions; return the last."""
         event = None
-        if self._of_all is not None and read.box.elements:
-            event = self._of_all.add(inputs, read.box, self._queue, uploads)
         for other in self.beside:
             event = other.add(inputs[: len(self._work.sources)], read, uploads) or event
         return event

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-import pyopencl as cl
 
-from chunkfold.kernels import Accumulator, Combiner, Fold, Partial, Tuning
+from chunkfold.kernels import Accumulator, Combiner, Partial, Tuning
 from chunkfold.kernels.fold.level_trial import makes_right
 from chunkfold.kernels.fold.power import Powers
 from chunkfold.planning.blocks import Block
@@ -26,7 +25,6 @@ from chunkfold.reading.reads import (
 from chunkfold.stores.requests import flight
 from chunkfold.worker.beside import Beside
 from chunkfold.worker.level_fold import LevelArrays
-from chunkfold.worker.of_all import OfAll
 from chunkfold.worker.per_thread import PerThread
 from chunkfold.worker.ring import Ring
 from chunkfold.worker.totals import Totals
@@ -68,8 +66,6 @@ class LeafStream:
         able = work.levels is not None and makes_right(owned.opened, work.levels)
         self._levels = work.levels if able else None
         """What kernels make of tiles, where they do and can."""
-        self.of_all = None if work.of_all is None else self._of_all(work.of_all)
-        """What is folded of all elements."""
         self.buffer_bytes = min(work.leaf_bytes, owned.device.max_alloc_bytes)
         """Most that is staged at a time of one input."""
         priority = owned.priority()
@@ -87,14 +83,7 @@ class LeafStream:
             if not self._per_thread.suit(work.accumulator, output_box)
         )
         self._ring = Ring(
-            owned,
-            work,
-            self.totals,
-            self.buffer_bytes,
-            priority,
-            output_boxes,
-            self.combine,
-            self.of_all,
+            owned, work, self.totals, self.buffer_bytes, priority, output_boxes, self.combine
         )
 
     def way(self, accumulator: Accumulator, output_box: OutputBox) -> Way:
@@ -142,18 +131,6 @@ class LeafStream:
     def extremes(self) -> LeafExtremes:
         """The ranges of leaves that were read, where another read may be spared them."""
         return self._ring.extremes.found()
-
-    def _of_all(self, accumulator: Accumulator) -> OfAll:
-        opened = self.owned.opened
-
-        def begin(queue: cl.CommandQueue) -> Fold:
-            tuning = self.owned.tuning(accumulator, self.work.variant, {"flat", "rows"})
-            return Fold(opened, accumulator, tuning, queue=queue)
-
-        def fill(count: int) -> Partial:
-            return self.fills.of(accumulator, count, 1)
-
-        return OfAll(accumulator, begin, fill, self.combine, self.totals)
 
     def close(self) -> None:
         """Wait for the device to let go of the buffers."""

@@ -7,6 +7,7 @@ import os
 import pickle
 import signal
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,11 @@ from chunkfold.errors import PlanError
 from chunkfold.events import BlockProgress, Event, RunStarted
 from chunkfold.planning import blocks, planner, together
 from chunkfold.planning.questions import Question
+from chunkfold.planning.work import Work
+from chunkfold.reading import parts
+from chunkfold.worker.worker_device import process_device
 from tests.conftest import DEVICES
+from tests.pipeline.test_skipping import damaged, removed
 
 pytestmark = pytest.mark.unoptimised
 SHAPE, CHUNKS = (12, 9, 10), (5, 4, 6)
@@ -122,6 +127,176 @@ def test_accumulators_that_are_too_many_leave_the_device_and_come_back(
         same(found[name], alone(stores / "wide", question))
 
 
+@settings(max_examples=8)
+@given(
+    name=st.sampled_from(["narrow", "wide"]),
+    asked=st.lists(st.sampled_from([*ASKED]), min_size=1, max_size=3, unique=True),
+    windows=st.fixed_dictionaries(
+        {}, optional={0: st.integers(1, 13), 1: st.integers(1, 5), 2: st.integers(1, 7)}
+    ).filter(bool),
+    ops=st.lists(st.sampled_from(["mean", "sum", "max", "argmax"]), min_size=1, unique=True),
+    selection=st.sampled_from(
+        [
+            None,
+            (slice(None, None, -1),) * 3,
+            ([3, 11, 2, 2, 9], slice(None), [7, 8, 1]),
+            (slice(1, None, 2), 3, slice(None)),
+        ]
+    ),
+)
+def test_windows_of_some_go_with_questions_of_all(
+    name: str,
+    asked: list[str],
+    windows: Mapping[int, int],
+    ops: list[str],
+    selection: Any,
+    stores: Path,
+):
+    if selection and 3 in selection:  # positions of the axes that are left
+        questions, windows, others = (
+            {"all": cf.ask(ops), "rows": cf.ask("mean", axis=0)},
+            {0: 4},
+            [1],
+        )
+    else:
+        questions = {one: ASKED[one] for one in asked}
+        others = [n for n in range(len(SHAPE)) if n not in windows][:1]
+    if selection:  # what goes along the axes is along all of them
+        labelled = ("weighted", "by month", "zones")
+        questions = {name: one for name, one in questions.items() if name not in labelled}
+    questions["windows"] = cf.ask(ops, coarsen=windows, boundary="pad")
+    questions["same windows"] = cf.ask("sum", coarsen=windows, boundary="pad", axis=others)
+    found = cf.reduce(stores / name, questions, selection=selection)
+    for one, question in questions.items():
+        same(found[one], alone(stores / name, question, selection=selection))
+
+
+def test_windows_have_a_mean_and_a_quantile_of_one_read(stores: Path):
+    windows = {"coarsen": {0: 5, 2: 4}, "boundary": "pad"}
+    asked = {
+        "mean": cf.ask("mean", **windows),
+        "middle": cf.ask("median", **windows),
+        **MEDIANS,
+    }
+    run = cf.submit(stores / "narrow", asked)
+    found = run.result()
+    assert sum(isinstance(one, RunStarted) for one in run.events) <= run.plan.reads
+    values = zarr.open_array(stores / "narrow")[...]
+    padded = np.full((15, 9, 12), np.nan, "f4")
+    padded[:12, :, :10] = values
+    apart = padded.reshape(3, 5, 9, 3, 4).transpose(0, 2, 3, 1, 4).reshape(3, 9, 3, 20)
+    np.testing.assert_allclose(found["middle"], np.nanmedian(apart, axis=-1), rtol=1e-6)
+    for name, question in asked.items():
+        same(found[name], alone(stores / "narrow", question))
+
+
+def broken(folder: Path, values: np.ndarray, share: float, seed: int) -> np.ndarray:
+    """Store an array of which some chunks cannot be read, and others are not stored.
+
+    Returns what is there, with NaN in the place of the bad ones.
+    """
+    rng = np.random.default_rng(seed)
+    grid = [-(-n // c) for n, c in zip(SHAPE, CHUNKS, strict=True)]
+    rest = damaged(folder, values, rng.random(grid) < share, chunks=CHUNKS)
+    removed(folder, rest, rng.random(grid) < share)
+    return rest.filled(np.nan)
+
+
+LEFT_OUT = {**ASKED, "middle": cf.ask(["median", "count"], where="x > -9", axis=2), **MEDIANS}
+
+
+@settings(max_examples=8)
+@given(
+    wide=st.booleans(),
+    asked=st.lists(
+        st.sampled_from([one for one in LEFT_OUT if one != "kept"]),
+        min_size=2,
+        max_size=3,
+        unique=True,
+    ),
+    windowed=st.booleans(),
+    share=st.sampled_from([0.1, 0.4]),
+    seed=st.integers(0, 99),
+)
+def test_chunks_that_cannot_be_read_are_left_out_of_each(
+    tmp_path_factory, wide: bool, asked: list[str], windowed: bool, share: float, seed: int
+):
+    folder = tmp_path_factory.mktemp("bad") / "a"
+    rest = broken(folder, WIDE if wide else NARROW, share, seed)
+    questions = {one: LEFT_OUT[one] for one in asked}
+    if windowed:
+        questions["windows"] = cf.ask(["sum", "count"], coarsen={0: 3, 2: 4}, boundary="pad")
+    questions["number"] = cf.ask("count")
+    run = cf.submit(folder, questions, on_bad_chunk="skip")
+    found = run.result()
+    assert sum(run.skipped.values()) == np.isnan(rest).sum()
+    assert found["number"] == (~np.isnan(rest)).sum()
+    for one, question in questions.items():
+        same(found[one], alone(folder, question, on_bad_chunk="skip"))
+
+
+def test_what_has_left_the_device_is_taken_back_where_a_chunk_is_bad(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("chunkfold.worker.ring.OPEN_BYTES", 0)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", (1 << 20, 1 << 20))
+    broken(tmp_path / "a", WIDE, 0.2, 1)
+    asked = {name: ASKED[name] for name in ("mean", "of times", "zones", "whole")}
+    found = cf.reduce(tmp_path / "a", asked, on_bad_chunk="skip")
+    for name, question in asked.items():
+        same(found[name], alone(tmp_path / "a", question, on_bad_chunk="skip"))
+
+
+def test_outputs_of_nothing_but_bad_chunks_are_told_by_question(tmp_path: Path):
+    bad = np.zeros((3, 3, 2), bool)
+    bad[:, 1, 0] = True
+    rest = damaged(tmp_path / "a", NARROW, bad, chunks=CHUNKS)
+    asked = {"all": cf.ask(["sum", "min"]), "map": cf.ask("max", axis=0)}
+    with pytest.raises(cf.ChunkError, match=r"map: max of 24 output\(s\) .* was skipped"):
+        cf.reduce(tmp_path / "a", asked, on_bad_chunk="skip")
+    asked["map"] = cf.ask("count", axis=0)
+    found = cf.reduce(tmp_path / "a", asked, on_bad_chunk="skip")
+    assert found["all"]["min"] == rest.min()
+    np.testing.assert_array_equal(found["map"], (~rest.mask).sum(axis=0))
+
+
+def test_what_is_not_stored_is_counted_not_read_where_that_is_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(planner, "LEAF_BYTES", 4096)
+    monkeypatch.setattr(parts, "READ_BYTES", 100)
+    made = zarr.create_array(tmp_path / "a", shape=SHAPE, chunks=CHUNKS, dtype="f4", fill_value=2.5)
+    made[:5, :4, 6:] = NARROW[:5, :4, 6:]
+    made[10:, 8:] = NARROW[10:, 8:]
+    asked = {
+        "map": cf.ask("mean", axis=0),
+        "all": cf.ask(["sum", "std", "max"]),
+        "bins": cf.ask(cf.histogram([-9.0, 0.0, 2.0, 9.0])),
+    }
+    found = cf.reduce(tmp_path / "a", asked)
+    for one, question in asked.items():
+        same(found[one], alone(tmp_path / "a", question))
+    counts = np.histogram(made[...], [-9.0, 0.0, 2.0, 9.0])[0]
+    assert found["bins"]["count"].tolist() == counts.tolist()
+    work = Work.of("run", cf.plan(tmp_path / "a", asked))
+    assert work.fills_implicitly
+    assert not Work.of(
+        "run", cf.plan(tmp_path / "a", {**asked, "t": ASKED["of times"]})
+    ).fills_implicitly
+
+
+def test_leaves_that_no_buffer_holds_are_folded_in_parts(
+    stores: Path, monkeypatch: pytest.MonkeyPatch
+):
+    owned = process_device()
+    small = replace(owned.opened.device, max_alloc_bytes=200)
+    monkeypatch.setattr(owned.opened, "device", small)
+    asked = {name: ASKED[name] for name in ("mean", "of times", "zones", "whole")}
+    found = cf.reduce(stores / "wide", asked)
+    for name, question in asked.items():
+        same(found[name], alone(stores / "wide", question))
+
+
 def test_what_is_read_is_said_once_and_the_rest_by_each():
     questions = {"all": cf.ask("sum"), "rows": cf.ask("sum", axis=(1, 2), skipna=False)}
     holes = np.where(NARROW > 1, np.nan, NARROW).astype("f8")
@@ -175,7 +350,7 @@ def test_the_memory_of_all_of_them_counts(stores: Path):
     small = {"a": cf.ask("max"), "b": cf.ask()}
     assert cf.plan(np.arange(24), small).memory.total < 4 << 20
     with pytest.raises(PlanError, match="a worker needs"):
-        cf.plan(stores / "narrow", {"a": cf.ask("mean", axis=0), "b": cf.ask()}, memory="1 MiB")
+        cf.plan(stores / "narrow", {"a": cf.ask("mean", axis=0), "b": cf.ask()}, memory="512 KiB")
 
 
 @pytest.mark.parametrize(
@@ -190,8 +365,16 @@ def test_the_memory_of_all_of_them_counts(stores: Path):
         ({"a": cf.ask(keepdims=3)}, {}, "a: keepdims is 3"),
         ({"a": cf.ask("dot")}, {}, "a: "),
         ({3: cf.ask()}, {}, "a question is called 3"),
-        ({"a": cf.ask(coarsen={0: 2})}, {}, "a: windows"),
-        ({"a": cf.ask()}, {"on_bad_chunk": "skip"}, "a: on_bad_chunk='skip'"),
+        (
+            {"a": cf.ask(coarsen={0: 2}), "b": cf.ask(coarsen={0: 3})},
+            {},
+            r"b: its windows are \(3, 0, 0\), but those of a are \(2, 0, 0\): leaves end",
+        ),
+        (
+            {"a": cf.ask(), "b": cf.ask(coarsen={1: 2}, boundary="trim")},
+            {},
+            "b: its last windows are trimmed, but a has their elements: give boundary='pad'",
+        ),
         ({"a": cf.ask(), "b": cf.ask(axis=7)}, {}, "7"),
     ],
 )

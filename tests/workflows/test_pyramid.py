@@ -23,6 +23,7 @@ from chunkfold.workflows import zarr_tiles
 from chunkfold.workflows.pyramid import plan_pyramid, pyramid
 from tests.pipeline.test_by import hard
 from tests.pipeline.test_coarsen import windowed
+from tests.pipeline.test_skipping import damaged, removed
 from tests.workflows.test_cli import chunkfold
 
 pytestmark = pytest.mark.unoptimised
@@ -205,6 +206,40 @@ def test_what_is_left_out_of_levels_is_left_out_of_the_whole(tmp_path: Path):
     made = pyramid(path, tmp_path / "b", 3, histogram=EDGES, on_bad_chunk="skip")
     told: Any = made.attrs["chunkfold"]["statistics"]
     check_whole(told, rest[~np.isnan(rest)])
+
+
+@settings(max_examples=6)
+@given(
+    op=st.sampled_from(["mean", "sum", "max"]),
+    levels=st.integers(1, 3),
+    factor=st.integers(2, 5),
+    share=st.sampled_from([0.05, 0.3]),
+    seed=st.integers(0, 99),
+)
+def test_statistics_leave_out_what_is_bad_and_have_what_is_not_stored(
+    tmp_path_factory, op: str, levels: int, factor: int, share: float, seed: int
+):
+    folder = tmp_path_factory.mktemp("image")
+    rng = np.random.default_rng(seed)
+    values = rng.normal(1, 2, (60, 50)).astype("f4")
+    bad, gone = rng.random((6, 5)) < share, rng.random((6, 5)) < 0.6
+    bad[0, 0] = False
+    (folder / "a").mkdir()
+    rest = damaged(folder / "a" / "0", values, bad, chunks=(10, 10), dimension_names=("y", "x"))
+    removed(folder / "a" / "0", rest, gone)
+    plan = plan_pyramid(folder / "a" / "0", folder / "b", levels, op, factor, histogram=EDGES,
+                        on_bad_chunk="skip")  # fmt: skip
+    if op == "max" and bad.any():
+        op = "sum"  # a window of nothing but bad chunks has no maximum
+    made = pyramid(folder / "a" / "0", folder / "b", levels, op, factor, histogram=EDGES,
+                   on_bad_chunk="skip")  # fmt: skip
+    check_whole(made.attrs["chunkfold"]["statistics"], rest.compressed())
+    told = str(cf.plan(plan.request))
+    assert "question  levels" in told
+    assert "question  statistics" in told
+    if op == "sum":
+        left = rest.filled(0)
+        check_levels(made, check_ome(made), left, {0: factor, 1: factor}, op)
 
 
 def test_the_memory_of_a_histogram_is_planned(tmp_path: Path):

@@ -78,7 +78,10 @@ def test_a_command_asks_several_and_writes_them_by_name(air: xr.DataArray, comma
         (["..: --op mean"], "a question is called '..'"),
         (["a: --where 'x >"], "--ask 'a': No closing quotation"),
         (["a: --op mean", ": --op max"], "a question is called ''"),
-        (["a: --coarsen lat=2"], "a: windows (coarsen) are asked for by themselves"),
+        (
+            ["a: --coarsen lat=2", "b: --coarsen lat=4"],
+            "b: its windows are (0, 4, 0), but those of a are (0, 2, 0): leaves end where",
+        ),
     ],
 )
 def test_what_cannot_be_asked_is_said(

@@ -62,7 +62,7 @@ def projected(
     workers: int,
     fetching: int,
     keys: AnyKeys | None = None,
-    beside: Sequence[BroadcastInput] = (),
+    lacking: Sequence[BroadcastInput] = (),
     leaving: int = 0,
     kept: int = 0,
 ) -> Memory:
@@ -97,8 +97,8 @@ def projected(
     roots = groups * layout.outputs * accumulator.nbytes // workers
     if leaving:  # beside what windows of outputs are combined from
         roots = min(2 * threads * RESULT_BYTES, leaving) + 2 * threads * partial
-    held = broadcast_bytes(beside, threads)
-    factored = None if keys else factored_weights(accumulator, layout, beside, len(sources))
+    held = broadcast_bytes(lacking, threads)
+    factored = None if keys else factored_weights(accumulator, layout, lacking, len(sources))
     if factored is not None:  # the sums of rows, on the device and read back
         tables += split_bytes(factored.most_rows, factored.factoring.rows.nbytes)
         tables += 3 * factored.most_rows * factored.factoring.rows.nbytes

@@ -172,7 +172,7 @@ class Plan:
         return self.terms.requests
 
     @property
-    def runs(self) -> Mapping[tuple[int, int], int]:
+    def tile_ranges(self) -> Mapping[tuple[int, int], int]:
         """The runs of tiles that blocks have, and how many blocks share each."""
         return Counter(block.tiles for block in self.blocks)
 

@@ -63,7 +63,8 @@ class BlockScheduler:
         self._waiting = deque(with_nodes(plan.blocks))
         self._blocks = dict(self._waiting)
         self._branches = {
-            tiles: Branch(Tree(count, plan.tree.fan_in)) for tiles, count in plan.runs.items()
+            tiles: Branch(Tree(count, plan.tree.fan_in))
+            for tiles, count in plan.tile_ranges.items()
         }
         self._most_under_way = max(2, 2 * plan.terms.workers * plan.threads)
         self._folding = 0

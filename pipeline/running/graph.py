@@ -164,7 +164,7 @@ class TaskGraph:
             held, work = TaskRef((name, "constants")), work.with_constants(Constants())
             layer[held.key] = Task(held.key, constants_task, constants.packed())
         layer[common] = DataNode(common, work.common(to_a_graph))
-        left: dict[TileRange, list[Key]] = {tiles: [] for tiles in self.plan.runs}
+        left: dict[TileRange, list[Key]] = {tiles: [] for tiles in self.plan.tile_ranges}
         for block in self.plan.blocks:
             data = self._work.data_of(block, to_a_graph)
             parts = () if data is None else data.sources.values()

@@ -150,7 +150,7 @@ def test_of_a_chunk_no_more_is_read_than_it_needs():
 
 def test_graphs_have_a_task_for_each_block_combine_and_chunk(path: str):
     plan = cf.plan(path, OPS, axis=0)
-    combines = sum(sum(Tree(n, plan.tree.fan_in).sizes[1:]) for n in plan.runs.values())
+    combines = sum(sum(Tree(n, plan.tree.fan_in).sizes[1:]) for n in plan.tile_ranges.values())
     lazy = cf.reduce(plan, compute=False)
     merged = {**lazy["mean"].dask, **lazy["max"].dask, **lazy["argmin"].dask}
     assert len(plan.blocks) > 4

@@ -78,7 +78,7 @@ def projected(
 
     `kept` is what a block keeps of elements, to choose some. Of each output there is one for each
     group of `keys`, which a worker holds whole, and of which each block has some on its device,
-    beside exact sums in limbs.
+    beside exact sums in limbs. Inputs that are `lacking` axes a worker holds whole, too.
     """
     in_flight = max(
         source.reading_bytes(leaf_bytes, touched) + layout.gathers * touched

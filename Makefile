@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 TESTED := $(VENV)/.tested-with
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: help demo test chaos test-shapes test-memory test-random test-real test-image lint typecheck typing format docs bench clean
+.PHONY: help demo test chaos test-shapes test-memory test-random test-peers test-real test-image lint typecheck typing format docs bench clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -49,6 +49,9 @@ test-memory: $(TESTED) ## Memory of workers with arrays of 2, 8 and 32 GiB, of w
 
 test-random: $(TESTED) ## 20,000 random reductions against plain Python, of which the suite tries some
 	@CHUNKFOLD_CASES=20000 $(BIN)/python -m pytest tests/pipeline/test_random.py -s
+
+test-peers: $(TESTED) ## What the tests of flox, xarray and Dask try, of which the suite tries some
+	@CHUNKFOLD_ALL_PEERS=1 $(BIN)/python -m pytest tests/pipeline/test_peers.py --numprocesses 2
 
 test-real: $(TESTED) ## The parts that need root or real servers
 	@$(BIN)/python -m pytest -m real tests/real tests/kernels/cache --numprocesses 2 --dist loadfile

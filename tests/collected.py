@@ -24,7 +24,7 @@ LONG = (
     "kernels/exact/test_polynomials.py",
     "kernels/test_declared.py",
     "workflows/test_demo.py",
-    "kernels/tuning/test_choice.py",
+    "kernels/tuning/test_tuning_choice.py",
     "test_docs.py",
 )
 """Files that take long for how few tests they have."""

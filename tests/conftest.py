@@ -70,6 +70,8 @@ def some(*values: Iterable[object], of: int = 2) -> list[tuple]:
 
 
 KERNELS = Path(__file__).parent / "kernels"
+PEERS = 5
+"""One of so many cases of flox, xarray and Dask is tried; `make test-peers` tries all."""
 OTHERS = 3
 """One of so many combinations of the parameters of kernels' tests, at most, is for devices but the
 default."""
@@ -84,6 +86,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     if hasattr(config, "workerinput"):
         longest_first(items)
+    if "CHUNKFOLD_ALL_PEERS" not in os.environ:
+        cases = [item for item in items if item.path.name == "test_peers.py"]
+        fewer = [item for number, item in enumerate(cases) if number % PEERS]
+        config.hook.pytest_deselected(items=fewer)
+        items[:] = [item for item in items if item not in set(fewer)]
     if ALL_SHAPES:
         return
     repeated: dict[object, dict[str, list[pytest.Item]]] = {}

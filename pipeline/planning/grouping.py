@@ -168,10 +168,11 @@ def _apart(labels: Sequence[GroupsOfLabel]) -> tuple[GroupsOfLabel, ...]:
     PlanError
         If two have one name.
     """
-    unnamed = [n for n, one in enumerate(labels) if one.axis == GivenLabels.axis]
     made = list(labels)
-    for number, n in enumerate(unnamed if len(unnamed) > 1 else ()):
-        made[n] = replace(labels[n], axis=f"{GivenLabels.axis}_{number}")
+    for unnamed in (GivenLabels.axis, f"{GivenLabels.axis}_bins"):
+        same = [n for n, one in enumerate(labels) if one.axis == unnamed]
+        for number, n in enumerate(same if len(same) > 1 else ()):
+            made[n] = replace(labels[n], axis=f"{unnamed}_{number}")
     axes = [one.axis for one in made]
     twice = next((one for one in axes if axes.count(one) > 1), None)
     if twice is not None:

@@ -85,7 +85,7 @@ class Options:
     """Delta degrees of freedom: variances and covariances divide by count - ddof."""
     skipna: bool | None = None
     """Take elements that are NaN or NaT for absent. None: only floats of xarray's, as xarray does,
-    and those in all reductions but `any` and `all`."""
+    and those in all reductions but `any` and `all`; and its times in means and counts."""
     where: Where = None
     """A condition: elements of which it does not hold count as absent. A function of the elements,
     as `lambda x: x > 300`, with NumPy's meaning (docs/monoids.md), or its text, "x > 300". Or a

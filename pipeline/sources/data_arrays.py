@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _NEVER_SKIP = ("any", "all")
 """Reductions of which xarray leaves no NaN out."""
+_SKIP_NAT = ("mean", "count")
+"""Reductions of which it leaves NaT out by itself; `min` and `max` of times are NaT."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,9 +96,14 @@ class DataArrays:
         return self.decoded
 
     def skips(self, op: str) -> bool:
-        """Whether NaN are absent if nobody said so: as xarray has it, for floats, in most."""
-        floats = all(one.dtype.kind in "fc" for one in self.arrays)
-        return floats and len(self.arrays) == 1 and op not in _NEVER_SKIP
+        """Whether NaN and NaT are absent if nobody said so, as xarray has it.
+
+        Those of floats are in most reductions, those of times in few.
+        """
+        if len(self.arrays) > 1:
+            return False
+        kind = self.arrays[0].dtype.kind
+        return (kind in "fc" and op not in _NEVER_SKIP) or (kind in "mM" and op in _SKIP_NAT)
 
 
 def is_of_xarray(given: Any, kind: str = "DataArray") -> bool:

@@ -360,6 +360,18 @@ def test_a_dataset_has_groups_where_arrays_have_the_labels(opened: xr.Dataset):
     alike(resampled.air, opened.air.compute().resample(time="1MS").mean())
 
 
+def test_bins_of_two_arrays_without_names_have_axes_of_their_own():
+    """As other labels without names have."""
+    left, right = np.arange(6) / 2, np.arange(6)[::-1]
+    bins = tuple(cf.bins([0, 2, 6], of=one) for one in (left, right))
+    got = cf.reduce(np.ones(6), "count", by=bins)
+    assert got.dims == ("group_bins_0", "group_bins_1")
+    assert got.values.tolist() == [[0, 4], [2, 0]]
+    assert set(got.labels) == {*got.dims}
+    one = cf.reduce(np.ones(6), "count", by=(bins[0], right))
+    assert one.dims == ("group_bins", "group")
+
+
 REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"by": "time.mnth"}, PlanError, "has no 'mnth'; did you mean 'month'"),
     ({"by": "lat.month"}, PlanError, "'lat' of .* is float64, no times"),

@@ -103,8 +103,9 @@ class ArraySource(Source):
             part = np.asanyarray(given.compute() if is_dask_collection(given) else given)
             if np.ma.is_masked(part):  # what is under a mask is anything
                 raise ValueError(f"it gave masked elements: {_FILL}")
-            part = np.asarray(part)
-            shape = region_shape(region)
+            part, shape = np.asarray(part), region_shape(region)
+            if not part.shape:  # a scalar of NumPy's, which is in native byte order
+                part = part.astype(part.dtype.newbyteorder(self.dtype.byteorder))
             if (part.shape, part.dtype) != (shape, self.dtype):
                 raise ValueError(
                     f"it gave {part.dtype} of shape {part.shape}, not {self.dtype} of {shape}"

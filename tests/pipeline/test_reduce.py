@@ -110,6 +110,12 @@ def test_foreign_byte_order(dtype: str):
     assert cf.reduce(source) == array.sum()
 
 
+def test_foreign_byte_order_of_no_axes():
+    one = np.array(3.5, ">f8")
+    assert cf.reduce(one, "max") == 3.5
+    assert cf.reduce(np.arange(4.0), "sum", weights=one) == 21
+
+
 def test_chunks_that_were_never_written_are_fill():
     source = zarr.create_array({}, shape=(100, 100), chunks=(9, 9), dtype="i4", fill_value=3)
     source[20:40, 5:50] = 7

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 import reprlib
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from datetime import timedelta
+from typing import Any, Literal
 
 import numpy as np
 
 from chunkfold.errors import PlanError
+from chunkfold.kernels.catalogue.histograms import greatest, least
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,7 +20,7 @@ class Intervals:
     """Intervals that follow each other."""
 
     edges: np.ndarray
-    """Ascending, one more than there are intervals: int64, float64, or dates or time spans."""
+    """Ascending, one more than there are intervals: integers, floats, or dates or time spans."""
     right: bool
     """Whether the upper end of each belongs to it, else the lower one."""
 
@@ -70,10 +73,27 @@ class Bins:
                 f"{name}: bins have edges of {edges.dtype}, but the labels are {values.dtype}: "
                 "give edges as they are"
             )
-        side: Any = "left" if self.right else "right"
-        codes = np.searchsorted(edges, values, side=side).astype(np.int64) - 1
+        behind = self._behind(values) if numbers else np.searchsorted(edges, values, self._side)
+        codes = behind.astype(np.int64) - 1
         codes[missing | (codes >= len(edges) - 1)] = -1
         return codes, intervals
+
+    @property
+    def _side(self) -> Literal["left", "right"]:
+        return "left" if self.right else "right"
+
+    def _behind(self, values: np.ndarray) -> np.ndarray:
+        """Return how many edges each number is behind.
+
+        NumPy would compare integers of 64 bits with other numbers as float64, which rounds them. So
+        edges are made numbers that values may have: None is beyond all of these.
+        """
+        bound = greatest if self.right else least
+        found = [bound(edge, values.dtype) for edge in self.edges.tolist()]
+        dtype = np.dtype(np.float64) if values.dtype.kind == "f" else values.dtype
+        cuts = np.array([one for one in found if one is not None], dtype)
+        below = found.count(None) if self.right else 0
+        return below + np.searchsorted(cuts, values, self._side)
 
 
 def bins(edges: Any, of: Any = None, *, right: bool = False) -> Bins:
@@ -111,14 +131,15 @@ def _edges(given: Any) -> np.ndarray:
         edges = np.asarray(given)
     except (ValueError, TypeError):
         edges = np.array([])
+    if np.ma.is_masked(given):  # what is under a mask is anything
+        edges = np.array([])
     if edges.dtype.kind in "OU" and edges.ndim == 1:  # dates, as Python's or as texts
-        try:
-            edges = edges.astype("M8")
-        except (ValueError, TypeError):
-            edges = np.asarray(given)
-    if edges.dtype.kind == "u":
-        edges = edges.astype(np.int64 if edges.max(initial=0) < 2**63 else np.float64)
-    rising = edges.ndim == 1 and len(edges) > 1 and edges.dtype.kind in "ifmM"
+        spans = all(isinstance(one, timedelta) for one in edges)
+        with suppress(ValueError, TypeError):
+            edges = edges.astype("m8" if spans else "M8")
+    if edges.dtype.kind == "u" and edges.max(initial=0) < 2**63:
+        edges = edges.astype(np.int64)
+    rising = edges.ndim == 1 and len(edges) > 1 and edges.dtype.kind in "iufmM"
     if not rising or not bool((edges[1:] > edges[:-1]).all()):
         raise PlanError(
             f"bins: edges are {reprlib.repr(given)}; give two at least, ascending: numbers, dates "

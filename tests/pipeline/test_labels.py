@@ -147,6 +147,31 @@ def test_bins_are_those_of_xarray(opened: xr.Dataset, of: str, edges: list, righ
     alike(opened.air.chunkfold.mean(dims, by=cf.bins(edges, of=of, right=right)), want)
 
 
+@pytest.mark.parametrize("own", [False, True], ids=["labels", "elements"])
+def test_bins_are_exact_where_float64_is_not(own: bool):
+    numbers = np.array([2**53, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1], "u8")
+    of = None if own else numbers
+    for edges, right, want in [
+        (np.array([0, 2**53, 2**63 - 1]), True, [1, 2]),
+        (np.array([0, 2**63 + 1, 2**64 - 1], "u8"), False, [4, 0]),
+        ([-np.inf, 2.0**53, 2.0**64], True, [1, 4]),
+        ([-(2.0**70), 2.0**53, 2.0**64, 2.0**70], False, [0, 5, 0]),
+    ]:
+        got = cf.reduce(numbers, "count", by=cf.bins(edges, of=of, right=right))
+        assert got.tolist() == want
+
+
+def test_bins_may_be_of_time_spans_of_pythons():
+    spans = np.array([5, 30, 70], "m8[h]")
+    days = [timedelta(days=n) for n in range(4)]
+    assert cf.reduce(np.zeros(3), "count", by=cf.bins(days, of=spans)).tolist() == [1, 1, 1]
+
+
+def test_edges_under_a_mask_are_refused():
+    with pytest.raises(PlanError, match="give two at least, ascending"):
+        cf.bins(np.ma.array([0, 1, 2], mask=[False, True, False]))
+
+
 def test_bins_may_be_of_any_numbers(stored: Path):
     depth = stored / "depth"
     air = made().air.values

@@ -77,7 +77,10 @@ def telling(accumulator: Accumulator, data: Sequence[np.ndarray] | None = None) 
         return [array[:MOST] for array in data]
     rng = np.random.default_rng(1)
     values = [
-        np.array(sorted({held for number in numbers for held in _near(number, name)}))
+        np.array(
+            sorted({held for number in numbers for held in _near(number, name)}),
+            np.float64 if is_float(name) else object,  # which no int of 64 bits is too large for
+        )
         for name in accumulator.stored
     ]
     count = min(MOST, max(map(len, values)) * (1 if len(values) == 1 else 8))

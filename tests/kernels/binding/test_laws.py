@@ -163,6 +163,14 @@ def test_telling_elements_are_of_the_dtype(dtype: str):
     assert elements.shape == (3 * SEQUENCE,)
 
 
+def test_telling_elements_are_integers_that_no_float_holds():
+    line = np.uint64(2**64 - 2)
+    monoid = Monoid("m", fields={"n": "int64"}, zero=0, lift=above(line), op="add")
+    with np.errstate(invalid="raise"):
+        (rows,) = telling(bind([monoid], [np.dtype("uint64")]).accumulator)
+    assert 2**64 - 1 in rows.tolist()
+
+
 @pytest.mark.parametrize("length", [SHORT, SEQUENCE])
 def test_orders_take_each_element_once(length: int):
     made = orders(length)

@@ -103,11 +103,12 @@ class TileFinishing:
 
 
 def cast(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Return values in a dtype: floats become the nearest integers, halves the even ones."""
+    """Return values in a dtype: floats become the nearest integers, halves the even ones, NaN 0."""
     if dtype.kind in "iu" and values.dtype.kind == "f":
-        ends = np.iinfo(dtype)
-        nearest: np.ndarray = np.clip(np.rint(values), ends.min, ends.max)
-        return nearest.astype(dtype)
+        ends, nearest = np.iinfo(dtype), np.rint(values)
+        above = nearest >= float(ends.max)  # which is one more than 64 bits hold
+        held = np.where(above | np.isnan(nearest), 0, np.maximum(nearest, ends.min))
+        return np.where(above, dtype.type(ends.max), held.astype(dtype))
     return values.astype(dtype, copy=False)
 
 

@@ -353,3 +353,23 @@ def test_the_command_writes_one(tmp_path: Path):
     assert found["max"] == values.max()
     counts = [one["count"] for one in found["histogram"]]
     assert counts == np.histogram(values, 4, (0, 256))[0].tolist()
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("dtype", ["i8", "u8"])
+def test_means_of_the_ends_of_64_bits_are_these(dtype: str, tmp_path: Path):
+    ends = np.iinfo(dtype)
+    values = np.full((8, 8), ends.max, dtype)
+    values[:, :4] = ends.min
+    made = pyramid(image(tmp_path / "a.zarr", values, (4, 4)), tmp_path / "b.zarr", levels=1)
+    np.testing.assert_array_equal(made["1"][...], values[::2, ::2])
+
+
+@pytest.mark.parametrize("dtype", ["i4", "u1"])
+def test_means_of_integers_of_nothing_are_zero(dtype: str, tmp_path: Path):
+    source = image(tmp_path / "a.zarr", np.full((8, 8), 7, dtype), (4, 4))
+    (source / "c" / "0" / "0").write_bytes(b"spoiled")
+    made = pyramid(source, tmp_path / "b.zarr", levels=1, on_bad_chunk="skip")
+    want = np.full((4, 4), 7)
+    want[:2, :2] = 0
+    np.testing.assert_array_equal(made["1"][...], want)

@@ -119,8 +119,8 @@ def pyramid(
         How many there are, beside the image itself.
     op
         "mean", "min", "max", or any other reduction with one result. Means of integers are rounded
-        to integers, halves to the even one; of no elements, as of chunks that were skipped, they
-        are 0.
+        to float64 and then to integers, halves to the even one; of no elements, as of chunks that
+        were skipped, they are 0.
     factor
         By how much each level is coarser along y and x (or the last two axes); or along the axes
         that it names.

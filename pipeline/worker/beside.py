@@ -45,7 +45,15 @@ class _Underway(NamedTuple):
     tile: int
     place: Slices
     fold: Fold | KeyedFold | FactoredFold
-    nbytes: int
+    one_split: int
+    """Bytes of an accumulator for each output, of each group."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all of them."""
+        if isinstance(self.fold, FactoredFold):
+            return self.fold.nbytes
+        return self.one_split * (1 if isinstance(self.fold, KeyedFold) else self.fold.splits)
 
 
 class Beside:
@@ -173,8 +181,7 @@ class Beside:
         tuning = self._owned.tuning(work.folded, work.variant, kernels)
         nbytes = work.groups * window.outputs * work.accumulator.nbytes
         fold = begin_fold(self._owned, work, work.accumulator, tuning, window.outputs, self._queue)
-        splits = 1 if isinstance(fold, KeyedFold) else fold.splits
-        return _Underway(number, place, fold, nbytes * splits)
+        return _Underway(number, place, fold, nbytes)
 
     def _read_back(self, key: Hashable) -> None:
         """Take accumulators off the device: their tile has them."""

@@ -29,12 +29,17 @@ class FactoredFold:
         self._owned, self._work, self._factored = owned, work, factored
         self._outputs, self._queue = outputs, queue
         self._folds: dict[tuple[tuple[int, int], ...], tuple[Fold, RowsRead]] = {}
-        self.splits = 1
 
     @property
     def accumulator(self) -> Accumulator:
         """What comes of it."""
         return self._factored.factoring.whole
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the accumulators on the device."""
+        folds = (fold for fold, _ in self._folds.values())
+        return sum(one.splits * one.outputs * one.accumulator.nbytes for one in folds)
 
     def add(
         self, inputs: Sequence[Input], rows: RowsRead, wait_for: Sequence[cl.Event] = ()

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import zarr
+from distributed import Client
 
 import chunkfold as cf
 from chunkfold.planning import factored_weights
 from chunkfold.planning.work import Work
+from chunkfold.worker import ring
+from tests.conftest import DEVICES
 
 pytestmark = pytest.mark.unoptimised
 SHAPE = (9, 8, 12)
@@ -95,7 +98,9 @@ def test_other_weights_are_not_taken_out(tmp_path: Path, weights: Any, given: di
     assert not is_factored(path, weights=weights, **given)
 
 
-def test_questions_beside_are_weighed_so_too(tmp_path: Path, monkeypatch):
+@pytest.mark.parametrize("room", [0, 64 << 20])
+def test_questions_beside_are_weighed_so_too(tmp_path: Path, monkeypatch, room: int):
+    monkeypatch.setattr(ring, "OPEN_BYTES", room)  # with none tiles are read back in between
     path = stored(tmp_path, (2, 3, 5))
     asked = {
         "weighed": cf.ask(OPS, weights=LAT),
@@ -105,6 +110,20 @@ def test_questions_beside_are_weighed_so_too(tmp_path: Path, monkeypatch):
     found = cf.reduce(path, asked)
     same(found["weighed"], one_by_one(monkeypatch, path, weights=LAT))
     same(found["rows"], one_by_one(monkeypatch, path, weights=LAT, axis=(0, 2)))
+
+
+def test_workers_and_graphs_of_dask_weigh_rows_so_too(tmp_path: Path, monkeypatch):
+    values = np.random.default_rng(0).normal(280, 9, (64, 8, 64)).astype("f4")
+    path = str(tmp_path / "b.zarr")
+    zarr.create_array(path, data=values, chunks=(8, 3, 64))
+    monkeypatch.setattr(factored_weights, "LEAST_ELEMENTS", 256)  # as workers have it
+    assert is_factored(path, weights=LAT)
+    want = cf.reduce(path, OPS, weights=LAT)
+    made = cf.LocalOpenCLCluster(DEVICES[0].spec, workers_per_device=2, dashboard_address=None)
+    with made as cluster, Client(cluster) as client:
+        same(cf.reduce(path, OPS, weights=LAT, client=client), want)
+        later = cf.reduce(path, "mean", weights=LAT, compute=False, client=client)
+        assert later.compute() == want["mean"]
 
 
 def test_elements_that_are_left_out_are_in_no_row(tmp_path: Path, monkeypatch):

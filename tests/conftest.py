@@ -88,9 +88,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         longest_first(items)
     if "CHUNKFOLD_ALL_PEERS" not in os.environ:
         cases = [item for item in items if item.path.name == "test_peers.py"]
-        fewer = [item for number, item in enumerate(cases) if number % PEERS]
-        config.hook.pytest_deselected(items=fewer)
-        items[:] = [item for item in items if item not in set(fewer)]
+        fewer = {item for number, item in enumerate(cases) if number % PEERS}
+        config.hook.pytest_deselected(items=list(fewer))
+        items[:] = [item for item in items if item not in fewer]
     if ALL_SHAPES:
         return
     repeated: dict[object, dict[str, list[pytest.Item]]] = {}

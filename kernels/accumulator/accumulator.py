@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from chunkfold.kernels.accumulator.component import BoundField, Component
+from chunkfold.kernels.accumulator.component import ELEMENTS, BoundField, Component
 from chunkfold.kernels.accumulator.indices import is_position, reads_index, takes_first
 from chunkfold.kernels.accumulator.packing import Packing
 from chunkfold.kernels.dtypes import STORED
@@ -231,11 +231,10 @@ def _without_elements(field: BoundField) -> BoundField:
     return replace(field, lift=lift, adds=())
 
 
-_ONE = constant(1, np.dtype(np.int64))
 COUNTS = Accumulator(
     stored=("uint8",),
     value=("uint8",),
-    components=(Component("counts", (BoundField("n", "int64", "0", _ONE, "add"),)),),
+    components=(Component("counts", (ELEMENTS,)),),
     swapped=(False,),
     packings=(None,),
 )

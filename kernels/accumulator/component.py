@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from chunkfold.kernels.exact.limbs import Limbs
-from chunkfold.kernels.exact.polynomials import Polynomial
-from chunkfold.kernels.expressions.nodes import Node
+from chunkfold.kernels.exact.polynomials import Polynomial, in_floats, limbs_for, polynomial
+from chunkfold.kernels.expressions.nodes import Node, constant
 from chunkfold.kernels.monoid.trees import op_tree
 
 NamedTrees = tuple[tuple[str, Node], ...]
@@ -67,6 +69,27 @@ class BoundField:
         if self.limbs is None:
             return self
         return replace(self, dtype="int64", entries=self.limbs.entries, terms=0)
+
+
+ELEMENTS = BoundField("n", "int64", "0", constant(1, np.dtype(np.int64)), "add")
+"""Counts elements, as the rule "count" does."""
+
+
+def exact_field(
+    name: str, tree: Node, values: Sequence[np.dtype], *, fp64: bool = True
+) -> BoundField:
+    """Return the field of an exact sum of a polynomial, of inputs whose values have some dtypes.
+
+    Raises
+    ------
+    PolynomialError
+        If the tree is none that sums can be kept of.
+    """
+    found = polynomial(tree)
+    limbs = limbs_for(found, values, fp64=fp64)
+    wide = np.dtype(np.float64 if fp64 else np.float32)
+    lift = found[0].factors[0] if limbs.power else in_floats(tree, wide)
+    return BoundField(name, "int64", "0", lift, "add", limbs.entries, limbs, polynomial=found)
 
 
 @dataclass(frozen=True)

@@ -14,17 +14,16 @@ from functools import lru_cache, reduce
 import numpy as np
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator, Slot
-from chunkfold.kernels.accumulator.component import BoundField, Component
+from chunkfold.kernels.accumulator.component import ELEMENTS, BoundField, Component, exact_field
 from chunkfold.kernels.accumulator.partial import Partial, zero_partial
 from chunkfold.kernels.accumulator.sums import exact_sums, rewritten
 from chunkfold.kernels.exact.limbs import SPECIALS, Limbs, integers, specials, tables_of
-from chunkfold.kernels.exact.polynomials import Monomial, in_floats, limbs_for, polynomial
+from chunkfold.kernels.exact.polynomials import Monomial
 from chunkfold.kernels.expressions.evaluate import evaluate
-from chunkfold.kernels.expressions.nodes import Node, constant, input_node, node, walk
+from chunkfold.kernels.expressions.nodes import Node, input_node, node, walk
 from chunkfold.kernels.expressions.operations import cast, made
 
 _WIDE = np.dtype(np.float64)
-_COUNT = BoundField("n", "int64", "0", constant(1, np.dtype(np.int64)), "add")
 
 
 @dataclass(frozen=True)
@@ -166,7 +165,7 @@ def factoring(accumulator: Accumulator, number: int) -> Factoring | None:
             if None in products or not field.limbs.terms:
                 return None
             sums[name] = tuple(one for one in products if one is not None)
-        elif field == _COUNT:
+        elif field == ELEMENTS:
             counts[name] = made_of.count(part.absent)
         else:
             return None
@@ -207,7 +206,7 @@ class _Rows:
 
     def count(self, absent: Node | None) -> str:
         """Return the slot that counts a row's elements."""
-        return self._slot("count", _COUNT, absent)
+        return self._slot("count", ELEMENTS, absent)
 
     def accumulator(self) -> Accumulator | None:
         """Return it; None if nothing but counts is left."""
@@ -233,11 +232,8 @@ class _Rows:
         """Return the field of the exact sum of a product."""
         each = (cast(one, _WIDE) for one in factors)
         tree = reduce(lambda a, b: made("multiply", _WIDE, a, b), each)
-        found = polynomial(tree)
         values = [np.dtype(one) for n, one in enumerate(self._value) if n != self._number]
-        limbs = limbs_for(found, values)
-        lift = found[0].factors[0] if limbs.power else in_floats(tree, _WIDE)
-        return BoundField("s", "int64", "0", lift, "add", limbs.entries, limbs, polynomial=found)
+        return exact_field("s", tree, values)
 
     def _without(self, tree: Node) -> Node:
         """Return a tree in which the inputs behind this one have other numbers."""

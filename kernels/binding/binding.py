@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 
 from chunkfold.kernels.accumulator.accumulator import COUNTS, Accumulator, Slot
-from chunkfold.kernels.accumulator.component import BoundField, BoundState, Component
+from chunkfold.kernels.accumulator.component import (
+    ELEMENTS,
+    BoundField,
+    BoundState,
+    Component,
+    exact_field,
+)
 from chunkfold.kernels.accumulator.packing import Packing
 from chunkfold.kernels.binding.sharing import shared
 from chunkfold.kernels.binding.statistic import Statistic, refuse_unheld
@@ -32,12 +38,9 @@ from chunkfold.kernels.dtypes import (
 from chunkfold.kernels.errors import DeviceError, MonoidError
 from chunkfold.kernels.exact.polynomials import (
     PolynomialError,
-    in_floats,
-    limbs_for,
-    polynomial,
 )
 from chunkfold.kernels.expressions.meanings import MEANINGS
-from chunkfold.kernels.expressions.nodes import Node, constant, walk
+from chunkfold.kernels.expressions.nodes import Node, walk
 from chunkfold.kernels.expressions.operations import guarded
 from chunkfold.kernels.monoid.accumulate import Accumulate
 from chunkfold.kernels.monoid.checks import check_traced, not_summed
@@ -162,7 +165,7 @@ def bind(
         counted = tuple(name for name in monoid.fields if name not in slots)
         result = dtype if monoid.casts or whole else None
         rounds = any(_rounds(field, fp64=fp64) for field in fields)
-        present = Slot(own[-1], _PRESENT).name if counts else None
+        present = Slot(own[-1], ELEMENTS).name if counts else None
         statistics.append(
             Statistic(
                 monoid, slots, limbs, counted, value, result, ddof, rounds, present, tuple(native),
@@ -212,8 +215,6 @@ def _together(value: np.dtype, fp64: bool) -> tuple[list[Component], ...]:
 _REAL = "biufV"
 """Kinds of weights; bfloat16 is of kind V."""
 _MASK = np.dtype(bool)
-_PRESENT = BoundField("n", "int64", "0", constant(1, np.dtype(np.int64)), "add")
-"""Counts elements, as the rule "count" does."""
 
 
 def _counts_present(monoid: Monoid, value: np.dtype, *, keyed: bool, begins: bool) -> bool:
@@ -318,14 +319,10 @@ def _castable(given: np.dtype, value: np.dtype) -> bool:
 def _exact_field(
     monoid: Monoid, name: str, tree: Node, values: Sequence[np.dtype], fp64: bool
 ) -> BoundField:
-    found = polynomial(tree)  # which `check_traced` has seen to
     try:
-        limbs = limbs_for(found, values, fp64=fp64)
+        return exact_field(name, tree, values, fp64=fp64)
     except PolynomialError as error:
         raise MonoidError(not_summed(monoid.name, name, tree, error)) from None
-    wide = np.dtype(np.float64 if fp64 else np.float32)
-    lift = found[0].factors[0] if limbs.power else in_floats(tree, wide)
-    return BoundField(name, "int64", "0", lift, "add", limbs.entries, limbs, polynomial=found)
 
 
 def _field(
@@ -403,4 +400,4 @@ def _components(
         parts = [component(field) for field in fields]
     else:
         parts = [component(*scalars), *tables]
-    return [*parts, component(_PRESENT)] if counts else parts
+    return [*parts, component(ELEMENTS)] if counts else parts

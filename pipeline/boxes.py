@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from chunkfold.grid import Piece
+
 Slices = tuple[slice, ...]
 """A box: of each axis from where to where."""
 
@@ -34,3 +36,16 @@ def region_shape(region: Sequence[slice]) -> tuple[int, ...]:
     (3, 4)
     """
     return tuple(len(range(cut.start, cut.stop, cut.step or 1)) for cut in region)
+
+
+def place_of(pieces: Sequence[Piece], within: Sequence[slice], axes: Sequence[int]) -> Slices:
+    """Return where a part of a leaf is in what is selected, along some axes."""
+    return tuple(
+        slice(pieces[n].position + within[n].start, pieces[n].position + within[n].stop)
+        for n in axes
+    )
+
+
+def place_key(place: Slices) -> tuple[tuple[int, int], ...]:
+    """Return what tells a place from others; slices have no hash."""
+    return tuple((along.start, along.stop) for along in place)

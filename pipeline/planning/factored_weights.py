@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chunkfold.boxes import Slices, extents_of
+from chunkfold.boxes import Slices, extents_of, place_of
 from chunkfold.grid import Piece
 from chunkfold.kernels import Accumulator, Box
 from chunkfold.kernels.accumulator.factoring import Factoring, factoring
@@ -53,18 +53,14 @@ class FactoredWeights:
     def read(self, pieces: Sequence[Piece], within: Sequence[slice]) -> RowsRead:
         """Describe a part of a leaf."""
         box = leaf_box(self.layout, pieces, within, self.inputs)
-        place = tuple(
-            slice(pieces[n].position + within[n].start, pieces[n].position + within[n].stop)
-            for n in self.layout.kept
-        )
-        return RowsRead(box, place)
+        return RowsRead(box, place_of(pieces, within, self.layout.kept))
 
     def weights_at(self, place: Slices) -> np.ndarray:
         """Return the weight of each row at a place: (rows,)."""
-        along = dict(zip(self.layout.kept, place, strict=True))
-        own = self.weights.values[tuple(along[n] for n in self.weights.axes)]
-        lacking = [at for at, n in enumerate(self.layout.kept) if n not in self.weights.axes]
-        return np.broadcast_to(np.expand_dims(own, lacking), extents_of(place)).reshape(-1)
+        region = [slice(0, 1)] * len(self.layout.axes)
+        for n, along in zip(self.layout.kept, place, strict=True):
+            region[n] = along
+        return self.weights.at(region).reshape(-1)
 
     def outputs_at(self, place: Slices) -> np.ndarray:
         """Return which of a box of outputs each of their rows belongs to: int64, (rows,)."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from chunkfold.boxes import Slices
+from chunkfold.boxes import Slices, place_key, place_of
 from chunkfold.errors import PlanError
 from chunkfold.grid import Piece
 from chunkfold.kernels.geometry import c_strides
@@ -149,10 +149,7 @@ class Keys:
 
     def place(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Slices:
         """Return where the keys are of a part of a leaf."""
-        return tuple(
-            slice(pieces[n].position + within[n].start, pieces[n].position + within[n].stop)
-            for n in self.axes
-        )
+        return place_of(pieces, within, self.axes)
 
     def at(self, place: Slices) -> np.ndarray:
         """Return the keys at a place: int32, C-contiguous; those of what is in no group are < 0."""
@@ -246,11 +243,6 @@ class PackedKeys:
             codes = np.frombuffer(zlib.decompress(packed), dtype).reshape(shape)
             made.append(LabelCodes(axes, codes, count))
         return Keys(tuple(made), self.strides, self.count)
-
-
-def place_key(place: Slices) -> tuple[tuple[int, int], ...]:
-    """Return what tells a place from others; slices have no hash."""
-    return tuple((along.start, along.stop) for along in place)
 
 
 def _nested(axes: Sequence[int], others: Sequence[int]) -> bool:

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from chunkfold.boxes import Slices, elements_of, extents_of
 from chunkfold.grid import Piece, Taken
@@ -19,6 +20,18 @@ from chunkfold.reading.parts import Absent, ImplicitFill, TileLeaf, parts_of
 from chunkfold.stores.expected import Expected
 
 
+class FoldInput(NamedTuple):
+    """What folds of a question are told of a box of a leaf."""
+
+    shape: tuple[int, ...]
+    box: Box
+    """What it is to the kernels."""
+    keyed: tuple[KeyedBox, Slices] | None
+    """Where keys are, where elements have some: to the kernels, and among those of the run."""
+    rows: RowsRead | None
+    """Where rows of elements are that are weighed together, if they are."""
+
+
 @dataclass(frozen=True)
 class Read:
     """A box of a leaf that one reader brings into staging memory."""
@@ -27,9 +40,8 @@ class Read:
     """Where it stands in the arrays."""
     within: Slices
     """Where it is in the leaf."""
-    shape: tuple[int, ...]
-    box: Box
-    """What it is to the kernels."""
+    told: FoldInput
+    """What folds are told of it."""
     nbytes: int
     """Decoded bytes of all inputs that are stored of it, as far as it is known."""
     absent: bool
@@ -39,14 +51,20 @@ class Read:
     in_turn: bool
     """Whether its chunks stand one after another in staging memory, not each where it is in the
     region: so they are decoded in place, whatever their shape."""
-    keyed: tuple[KeyedBox, Slices] | None = None
-    """Where keys are, where elements have some: to the kernels, and among those of the run."""
     kept: tuple[Box, list[OutputRun]] | None = None
     """Where elements are that are all kept, to the kernels, and in which rows of the tile."""
-    rows: RowsRead | None = None
-    """Where rows of elements are that are weighed together."""
     leaf: tuple[int, int] = (0, 0)
     """Of which tile it is, and of which part."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents of the box."""
+        return self.told.shape
+
+    @property
+    def box(self) -> Box:
+        """What its elements are to the kernels."""
+        return self.told.box
 
 
 @dataclass(frozen=True)
@@ -164,19 +182,16 @@ def reads_of(
                 within = list(whole)
                 for n, along in zip(cut_axes, slab, strict=True):
                     within[n] = along
-                box = work.box(pieces, within)
+                told = fold_input_of(work, pieces, within)
                 yield Read(
                     region=tuple(map(Piece.taken, pieces, within)),
                     within=tuple(within),
-                    shape=extents_of(within),
-                    box=box,
-                    nbytes=part.nbytes * box.elements // part.elements,
+                    told=told,
+                    nbytes=part.nbytes * told.box.elements // part.elements,
                     absent=part.absent,
                     known=part.known,
                     in_turn=in_turn,
-                    keyed=keyed_of(work, pieces, within),
                     kept=work.kept_box(pieces, within),
-                    rows=rows_of(work, pieces, within),
                     leaf=(output_box.tile, part.number),
                 )
 
@@ -211,18 +226,14 @@ def _boxes(
     )
 
 
-def keyed_of(
-    work: Work, pieces: Sequence[Piece], within: Sequence[slice]
-) -> tuple[KeyedBox, Slices] | None:
-    """Return where the keys of a box of a leaf are; None if there are no groups: see `Read`."""
-    if work.keys is None:
-        return None
-    return work.keyed_box(pieces, within), work.keys.place(pieces, within)
-
-
-def rows_of(work: Work, pieces: Sequence[Piece], within: Sequence[slice]) -> RowsRead | None:
-    """Return where the rows of a box of a leaf are; None if elements are weighed one by one."""
-    return None if work.factored is None else work.factored.read(pieces, within)
+def fold_input_of(work: Work, pieces: Sequence[Piece], within: Sequence[slice]) -> FoldInput:
+    """Return what folds of a question are told of a box of a leaf."""
+    keyed = rows = None
+    if work.keys is not None:
+        keyed = work.keyed_box(pieces, within), work.keys.place(pieces, within)
+    if work.factored is not None:
+        rows = work.factored.read(pieces, within)
+    return FoldInput(extents_of(within), work.box(pieces, within), keyed, rows)
 
 
 def _slabs(

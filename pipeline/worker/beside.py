@@ -9,22 +9,20 @@ from typing import NamedTuple
 
 import pyopencl as cl
 
-from chunkfold.boxes import Slices
+from chunkfold.boxes import Slices, place_key
 from chunkfold.kernels import Fold, KeyedFold, Partial
 from chunkfold.kernels.accumulator.partial import assembled
 from chunkfold.kernels.accumulator.sums import any_lost
 from chunkfold.kernels.fold.launch import Input
 from chunkfold.kernels.fold.power import Powers
 from chunkfold.kernels.geometry import ONE_OUTPUT
-from chunkfold.planning.group_keys import place_key
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.tiles import Combine
 from chunkfold.planning.work import Work
 from chunkfold.reading.kinds_of_boxes import kernels_of
-from chunkfold.reading.reads import OutputBox, Read, keyed_of, rows_of
-from chunkfold.worker.device_inputs import uploaded
+from chunkfold.reading.reads import OutputBox, Read, fold_input_of
 from chunkfold.worker.factored_fold import FactoredFold
-from chunkfold.worker.group_folds import GroupKeys, begin_fold
+from chunkfold.worker.question_folds import QuestionFold, QuestionFolds
 from chunkfold.worker.totals import Totals
 from chunkfold.worker.worker_device import WorkerDevice
 
@@ -44,7 +42,7 @@ class _Underway(NamedTuple):
 
     tile: int
     place: Slices
-    fold: Fold | KeyedFold | FactoredFold
+    fold: QuestionFold
     one_split: int
     """Bytes of an accumulator for each output, of each group."""
 
@@ -88,10 +86,9 @@ class Beside:
         room: int,
     ) -> None:
         self._owned, self._work, self._first = owned, work, first
-        self._queue, self._totals, self._combine = queue, totals, combine
+        self._totals, self._combine = totals, combine
         self._buffer_bytes, self._room = buffer_bytes, room
-        self._keys = None if work.keys is None else GroupKeys(owned, work, queue)
-        self._held = [uploaded(one, owned.opened) for one in work.held]
+        self._folds = QuestionFolds(owned, work, queue)
         self._tiles = defaultdict[int, _Tile](_Tile)
         self._open: dict[Hashable, _Underway] = {}
         """Those used last behind the others."""
@@ -110,17 +107,10 @@ class Beside:
         self._before.setdefault(number, (tile.partial, len(tile.parts)))
         tile.parts.append(part)
         fold = self._fold(number, work.layout.outputs_of(within))
-        given = [*inputs, *self._held]
-        if isinstance(fold, KeyedFold):
-            keyed = keyed_of(work, pieces, within)
-            assert self._keys is not None
-            assert keyed is not None
-            return self._keys.add(fold, given, read.shape, keyed, wait_for)
-        if isinstance(fold, FactoredFold):
-            rows = rows_of(work, pieces, within)
-            assert rows is not None
-            return fold.add(given, rows, wait_for)
-        return fold.add(given, work.box(pieces, within), wait_for)
+        told, given = fold_input_of(work, pieces, within), self._folds.inputs(inputs)
+        if isinstance(fold, Fold):
+            return fold.add(given, told.box, wait_for)
+        return self._folds.add(fold, given, told, wait_for)
 
     def add_fill(self, count: int) -> None:
         """Fold the fill value so many times into the one output that there is."""
@@ -160,7 +150,7 @@ class Beside:
         self._tiles.clear()
         return done
 
-    def _fold(self, number: int, place: Slices) -> Fold | KeyedFold | FactoredFold:
+    def _fold(self, number: int, place: Slices) -> QuestionFold:
         """Return what folds into some outputs of a tile, on the device."""
         key = number, place_key(place)
         found = self._open.pop(key, None)
@@ -180,7 +170,7 @@ class Beside:
             kernels = ONE_OUTPUT  # whatever is read of a leaf
         tuning = self._owned.tuning(work.folded, work.variant, kernels)
         nbytes = work.groups * window.outputs * work.accumulator.nbytes
-        fold = begin_fold(self._owned, work, work.accumulator, tuning, window.outputs, self._queue)
+        fold = self._folds.begin(work.accumulator, tuning, window.outputs)
         return _Underway(number, place, fold, nbytes)
 
     def _read_back(self, key: Hashable) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pyopencl as cl
 
-from chunkfold.boxes import Slices
+from chunkfold.boxes import Slices, place_key
 from chunkfold.kernels import DeviceContext
 from chunkfold.kernels.program.device_context import device_errors
 from chunkfold.planning import group_keys
@@ -51,7 +51,7 @@ class DeviceKeys:
         DeviceError
             If the device has no room for them.
         """
-        name = group_keys.place_key(place)
+        name = place_key(place)
         if name in self._held:
             self._held.move_to_end(name)
             return self._held[name]

@@ -106,4 +106,5 @@ def _output_boxes(plan: Plan, work: Work, buffer_bytes: int) -> Iterator[OutputB
 
 def _read(work: Work, output_box: OutputBox, buffer_bytes: int) -> list[Box]:
     reads = itertools.islice(reads_of(work, output_box, buffer_bytes), _MOST)
-    return [read.box if read.rows is None else read.rows.box for read in reads]
+    each = [read.told for read in reads]
+    return [told.box if told.rows is None else told.rows.box for told in each]

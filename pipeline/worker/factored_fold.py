@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pyopencl as cl
 
+from chunkfold.boxes import place_key
 from chunkfold.kernels import Accumulator, Box, Fold, Partial
 from chunkfold.kernels.accumulator.factoring import RowSums
 from chunkfold.kernels.fold.launch import Input
 from chunkfold.kernels.fold.profile import Profile, merged
 from chunkfold.planning.factored_weights import FactoredWeights, RowsRead
-from chunkfold.planning.group_keys import place_key
 from chunkfold.planning.work import Work
 from chunkfold.worker.worker_device import WorkerDevice
 

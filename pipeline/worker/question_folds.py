@@ -1,4 +1,4 @@
-"""Folds of what is read: by keys of groups, of labels or of the elements themselves, or plain."""
+"""The folds of one question: how they begin, and how they take in what is read."""
 
 from __future__ import annotations
 
@@ -7,39 +7,26 @@ from collections.abc import Sequence
 import pyopencl as cl
 
 from chunkfold.boxes import Slices
-from chunkfold.kernels import Accumulator, Fold, KeyedBox, KeyedFold, Tuning
+from chunkfold.kernels import Accumulator, Fold, KeyedFold, Tuning
 from chunkfold.kernels.fold.launch import Input
 from chunkfold.kernels.fold.numbering import KERNELS, Numbering
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.work import Work
-from chunkfold.worker.device_inputs import DeviceKeys, HeldKeys
+from chunkfold.reading.reads import FoldInput
+from chunkfold.worker.device_inputs import DeviceKeys, HeldKeys, uploaded
 from chunkfold.worker.factored_fold import FactoredFold
 from chunkfold.worker.worker_device import WorkerDevice
 
-
-def begin_fold(
-    owned: WorkerDevice,
-    work: Work,
-    accumulator: Accumulator,
-    tuning: Tuning,
-    outputs: int,
-    queue: cl.CommandQueue,
-) -> Fold | KeyedFold | FactoredFold:
-    """Return what folds into so many outputs, of each group if there are groups.
-
-    Rows are weighed together where the work does so, and what they are folded into is its own.
-    """
-    if work.factored is not None and accumulator == work.accumulator:
-        return FactoredFold(owned, work, work.factored, outputs, queue)
-    if work.keys is None:
-        return Fold(owned.opened, accumulator, tuning, outputs, queue)
-    return KeyedFold(owned.opened, accumulator, tuning, work.groups, outputs, queue)
+QuestionFold = Fold | KeyedFold | FactoredFold
+"""Folds into some outputs: elements as they are, by the keys of their groups, or row by row."""
 
 
-class GroupKeys:
-    """Gives folds the keys of boxes that are read."""
+class QuestionFolds:
+    """Begins folds, and gives them what they need beside elements: keys, weights, masks."""
 
     def __init__(self, owned: WorkerDevice, work: Work, queue: cl.CommandQueue) -> None:
+        self._owned, self._work, self._queue = owned, work, queue
+        self._held = [uploaded(one, owned.opened) for one in work.held]
         self._of_labels: DeviceKeys | None = None
         self._numbering: Numbering | None = None
         if isinstance(work.keys, Keys):
@@ -48,23 +35,42 @@ class GroupKeys:
             tuning = owned.tuning(work.numbering, work.variant, KERNELS)
             self._numbering = Numbering(owned.opened, work.numbering, tuning, queue)
 
+    def begin(self, accumulator: Accumulator, tuning: Tuning, outputs: int) -> QuestionFold:
+        """Return what folds into so many outputs, of each group if there are groups.
+
+        Where rows are weighed together they are tuned as they come.
+        """
+        work, opened = self._work, self._owned.opened
+        if work.factored is not None and accumulator == work.accumulator:
+            return FactoredFold(self._owned, work, work.factored, outputs, self._queue)
+        if work.keys is None:
+            return Fold(opened, accumulator, tuning, outputs, self._queue)
+        return KeyedFold(opened, accumulator, tuning, work.groups, outputs, self._queue)
+
+    def inputs(self, staged: Sequence[Input]) -> list[Input]:
+        """Return all inputs of a fold: those that are read, then those that each worker holds."""
+        return [*staged, *self._held]
+
     def add(
         self,
-        fold: KeyedFold,
+        fold: KeyedFold | FactoredFold,
         inputs: Sequence[Input],
-        shape: Sequence[int],
-        keyed: tuple[KeyedBox, Slices],
+        told: FoldInput,
         wait_for: Sequence[cl.Event],
     ) -> cl.Event | None:
-        """Enqueue the fold of a box of a shape by its keys; raises as `KeyedFold.add`.
+        """Enqueue the fold of a box that takes more than where its elements are.
 
-        `keyed` is where keys are: to the kernels, and among all of them.
+        Result and what is raised are those of `Fold.add`.
         """
-        layout, place = keyed
-        keys = self._of(inputs[0], shape, place, wait_for)
+        if isinstance(fold, FactoredFold):
+            assert told.rows is not None
+            return fold.add(inputs, told.rows, wait_for)
+        assert told.keyed is not None
+        layout, place = told.keyed
+        keys = self._keys_of(inputs[0], told.shape, place, wait_for)
         return fold.add(inputs, keys.buffer, layout, wait_for, codes=keys.codes)
 
-    def _of(
+    def _keys_of(
         self, elements: Input, shape: Sequence[int], place: Slices, wait_for: Sequence[cl.Event]
     ) -> HeldKeys:
         if self._numbering is not None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pyopencl as cl
 
 from chunkfold.errors import ChunkError
-from chunkfold.kernels import Accumulator, Fold, KeyedFold, Partial, Tuning
+from chunkfold.kernels import Accumulator, Fold, Partial, Tuning
 from chunkfold.kernels.fold.launch import Input
 from chunkfold.kernels.fold.levels import Levels, LevelsFold
 from chunkfold.kernels.fold.selection import RankSelection
@@ -28,11 +28,9 @@ from chunkfold.reading import staging
 from chunkfold.reading.reads import OutputBox, Read, reads_of
 from chunkfold.reading.staging import ReadTimes, StagingSlot, committed, overdue, read_staged
 from chunkfold.worker.beside import Beside
-from chunkfold.worker.device_inputs import uploaded
-from chunkfold.worker.factored_fold import FactoredFold
-from chunkfold.worker.group_folds import GroupKeys, begin_fold
 from chunkfold.worker.kept_elements import keeping, with_chosen
 from chunkfold.worker.level_fold import LevelArrays, LevelFold
+from chunkfold.worker.question_folds import QuestionFold, QuestionFolds
 from chunkfold.worker.totals import TELL_EVERY_S, Totals
 from chunkfold.worker.worker_device import WorkerDevice
 
@@ -78,8 +76,7 @@ class Ring:
         ]
         """What answers other questions of what is read."""
         self.extremes = ExtremesFound(work.layout, wanted=work.extremes)
-        self._keys = None if work.keys is None else GroupKeys(owned, work, self._queue)
-        self._held = [uploaded(one, owned.opened) for one in work.held]
+        self._folds = QuestionFolds(owned, work, self._queue)
         self._free: deque[StagingSlot] = deque()
         self._readers, self._priority = owned.readers_for(work), priority
         self._made, self._most = 0, ring_slots(self._readers)
@@ -92,8 +89,7 @@ class Ring:
 
     def fold(self, accumulator: Accumulator, tuning: Tuning, output_box: OutputBox) -> Partial:
         """Read a box of outputs and fold it; see `Way`."""
-        outputs = output_box.outputs
-        fold = begin_fold(self._owned, self._work, accumulator, tuning, outputs, self._queue)
+        fold = self._folds.begin(accumulator, tuning, output_box.outputs)
         keeps = accumulator == self._work.accumulator  # else they were chosen before
         kept = keeping(self._owned, self._work, output_box.outputs, self._queue) if keeps else {}
         partial = self._folded(fold, output_box, kept)
@@ -115,7 +111,7 @@ class Ring:
 
     def _folded(
         self,
-        fold: Fold | KeyedFold | FactoredFold | LevelFold,
+        fold: QuestionFold | LevelFold,
         output_box: OutputBox,
         kept: Mapping[int, RankSelection],
     ) -> LevelArrays | Partial:
@@ -201,7 +197,7 @@ class Ring:
 
     def _consume(
         self,
-        fold: Fold | KeyedFold | FactoredFold | LevelFold,
+        fold: QuestionFold | LevelFold,
         kept: Iterable[RankSelection],
         output_box: OutputBox,
         read: Read,
@@ -226,8 +222,11 @@ class Ring:
         self._totals.decode_s += times.decoding
         ready = committed(self._work.sources, read.box.elements, slot)
         uploads = [event for one in ready for event in one.events]
-        inputs = [*(one.buffer for one in ready), *self._held]
-        event = self._added(fold, inputs, read, uploads)
+        inputs = self._folds.inputs([one.buffer for one in ready])
+        if isinstance(fold, Fold | LevelFold):
+            event = fold.add(inputs, read.box, uploads)
+        else:
+            event = self._folds.add(fold, inputs, read.told, uploads)
         for one in kept:
             assert read.kept is not None
             event = one.add(inputs, *read.kept, wait_for=uploads)
@@ -241,23 +240,6 @@ class Ring:
                 self.extremes.add(read.leaf, *times.extremes, read.box.elements)
             self._totals.elements += read.box.elements
             self._totals.nbytes += read.nbytes
-
-    def _added(
-        self,
-        fold: Fold | KeyedFold | FactoredFold | LevelFold,
-        inputs: Sequence[Input],
-        read: Read,
-        uploads: Sequence[cl.Event],
-    ) -> cl.Event | None:
-        """Enqueue the fold of what is read."""
-        if isinstance(fold, FactoredFold):
-            assert read.rows is not None
-            return fold.add(inputs, read.rows, uploads)
-        if not isinstance(fold, KeyedFold):
-            return fold.add(inputs, read.box, wait_for=uploads)
-        assert self._keys is not None
-        assert read.keyed is not None
-        return self._keys.add(fold, inputs, read.shape, read.keyed, uploads)
 
     def _added_beside(
         self, inputs: Sequence[Input], read: Read, uploads: Sequence[cl.Event]

@@ -12,7 +12,7 @@ import zarr
 import chunkfold as cf
 from chunkfold.planning import planner
 from chunkfold.sources.zarr_source import ZarrSource
-from chunkfold.worker import group_folds
+from chunkfold.worker import question_folds
 
 pytestmark = pytest.mark.unoptimised
 
@@ -37,7 +37,7 @@ def test_the_next_tile_is_read_while_one_ends(tiles, monkeypatch):
             read.add(region[1].start // 8)
             changed.notify_all()
 
-    class Ending(group_folds.Fold):
+    class Ending(question_folds.Fold):
         def finish(self):
             tile = len(ahead)
             with changed:
@@ -45,7 +45,7 @@ def test_the_next_tile_is_read_while_one_ends(tiles, monkeypatch):
             return super().finish()
 
     monkeypatch.setattr(ZarrSource, "read", noted)
-    monkeypatch.setattr(group_folds, "Fold", Ending)
+    monkeypatch.setattr(question_folds, "Fold", Ending)
     np.testing.assert_array_equal(cf.reduce(path, "max", axis=0), values.max(axis=0))
     assert ahead == [True] * 8
 

@@ -72,7 +72,7 @@ def target_in(out: Out, within: tuple[slice, ...]) -> np.ndarray:
     return out.room(within) if isinstance(out, InTurn) else view(out, within)
 
 
-def view(out: np.ndarray, within: tuple[slice, ...]) -> np.ndarray:
+def view(out: np.ndarray, within: tuple[slice | int, ...]) -> np.ndarray:
     """Return a part of an array as a view, also where there are no axes."""
     everything: tuple[Any, ...] = (*within, ...)
     part: np.ndarray = out[everything]

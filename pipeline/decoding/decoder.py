@@ -11,6 +11,7 @@ import numpy as np
 
 from chunkfold.decoding.codecs import Chain, StoredBytes, most_stored, undo
 from chunkfold.decoding.decode_units import run_of
+from chunkfold.decoding.scattering import scattered
 from chunkfold.stores.objects import Span, StoredObject, decode_clock, scratch
 
 
@@ -41,22 +42,25 @@ class Decoder:
             return
         if span[1] != self.nbytes:
             raise ValueError(f"it has {span[1]:,} bytes, but its shape needs {self.nbytes:,}")
-        if self.whole(target):
-            stored.read_into(target.reshape(-1).view(np.uint8), span[0])
-        else:
-            self._read_run(stored, span[0], source, target)
-
-    def _read_run(
-        self, stored: StoredObject, offset: int, source: Sequence[slice], target: np.ndarray
-    ) -> None:
-        """Read no more of a chunk that is stored as it is than from the first to the last taken."""
+        if (straight := self.straight(source, target)) is not None:
+            first, pieces = straight
+            stored.read_into(pieces, span[0] + first)
+            return
         first, shape, within = run_of(source, self.shape)
-        nbytes = math.prod(shape) * self.dtype.itemsize
-        alone = target.shape == shape and target.flags.c_contiguous
-        memory = target.reshape(-1).view(np.uint8) if alone else scratch.room("decoded", nbytes)
-        stored.read_into(memory, offset + first * self.dtype.itemsize)
-        if not alone:
-            target[...] = memory.view(self.dtype).reshape(shape)[within]
+        run = scratch.room("decoded", math.prod(shape) * self.dtype.itemsize)
+        stored.read_into([run.data], span[0] + first * self.dtype.itemsize)
+        target[...] = run.view(self.dtype).reshape(shape)[within]
+
+    def straight(
+        self, source: Sequence[slice], target: np.ndarray
+    ) -> tuple[int, list[memoryview]] | None:
+        """Return which bytes of a chunk without codecs are read, and to which memory, with no copy.
+
+        That is the offset of the first, and pieces of memory. None if they must be copied.
+        """
+        if self.whole(target):
+            return 0, [target.reshape(-1).view(np.uint8).data]
+        return scattered(source, self.shape, target)
 
     def undo(self, found: StoredBytes, source: Sequence[slice], target: np.ndarray) -> None:
         """Decode a chunk's bytes, where they are wanted if all of it is, and take a part of it."""

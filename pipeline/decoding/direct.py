@@ -188,7 +188,7 @@ class Direct:
         room = room_of(self.nbytes)
         stored = scratch.room("stored", room).data
         try:
-            count = files.read_short(chunk.key, stored, chunk.compared)
+            count = files.read_short(chunk.key, [stored], chunk.compared)
             if count == room:
                 return False
             self.decoder.undo(stored[:count], chunk.source, target)
@@ -197,15 +197,18 @@ class Direct:
         return True
 
     def _read_plain(self, files: LocalObjects, chunk: WantedObject, target: np.ndarray) -> bool:
-        """The same of a chunk without codecs, that is wanted whole and was listed with its size."""
+        """The same of a chunk without codecs, listed with its size, where nothing is copied."""
         compared = chunk.compared
-        if compared is None or not (self.decoder.whole(target) and chunk.listed == self.nbytes):
+        if compared is None or chunk.listed != self.nbytes:
             return False
-        memory = target.reshape(-1).view(np.uint8)
+        if (straight := self.decoder.straight(chunk.source, target)) is None:
+            return False
+        first, pieces = straight
         try:
-            return files.read_short(chunk.key, memory.data, compared) == memory.nbytes
+            count = files.read_short(chunk.key, pieces, compared, first)
         except Exception:  # noqa: BLE001 # as above
             return False
+        return count == sum(piece.nbytes for piece in pieces)
 
     def _each_of_shard(self, shard: WantedObject, out: Out) -> Iterator[None]:
         """Decode what is taken of a shard; as `each`."""

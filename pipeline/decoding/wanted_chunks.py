@@ -98,7 +98,7 @@ class WantedObject(NamedTuple):
     def read(self, memory: memoryview) -> int:
         """Read it as is: see `joined.Chunk`."""
         assert isinstance(self.of.objects, LocalObjects)
-        return self.of.objects.read_short(self.key, memory, self.compared)
+        return self.of.objects.read_short(self.key, [memory], self.compared)
 
     def decode(self, target: np.ndarray) -> None:
         """Decode what is taken of it: see `joined.Chunk`."""
@@ -140,7 +140,7 @@ class WantedInner(NamedTuple):
         """Read it as is: see `joined.Chunk`."""
         at, nbytes = self.span
         if nbytes < memory.nbytes:
-            self.stored.read_into(np.frombuffer(memory[:nbytes], np.uint8), at)
+            self.stored.read_into([memory[:nbytes]], at)
         return nbytes
 
     def decode(self, target: np.ndarray) -> None:

@@ -58,7 +58,7 @@ def asked(source: Any, options: Options | Mapping[str, Options]) -> Request:
     refuse_many_leaves(requests[0])
     if not alone:
         requests = tuple(replace(one, questions=tuple(each)) for one in requests)
-    return replace(requests[0], beside=requests[1:])
+    return replace(requests[0], beside=requests[1:]) if requests[1:] else requests[0]
 
 
 def _opened(source: Any, each: Mapping[str, Options]) -> Iterator[Request]:

@@ -80,9 +80,12 @@ def make_plan(
     if request.options.wants_all:
         refuse_missing(request.sources, known, request.chosen)
     request = first_of(request, terms, _layouts)
-    keeping, request = replace(request, keeping=True), replace(request, keeping=False)
-    if saves_reads(request, terms) and (plan := _fitting(keeping, known, terms, most, once=once)):
-        return plan
+    if request.keeping:
+        request = replace(request, keeping=False)
+    if saves_reads(request, terms):
+        keeping = replace(request, keeping=True)
+        if plan := _fitting(keeping, known, terms, most, once=once):
+            return plan
     for one in request.together:
         refuse_much_between_reads(one)
     if plan := _fitting(request, known, terms, most):

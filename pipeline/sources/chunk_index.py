@@ -19,11 +19,11 @@ from chunkfold.stores.icechunk_store import Snapshot
 from chunkfold.stores.listing import PAGE, Entry
 from chunkfold.stores.objects import LocalObjects
 
-Found = tuple[tuple[int, ...], int, int]
+Found = tuple[int, ...]
 """Place of a stored object in their grid, its bytes, and when it was written, in nanoseconds."""
 _NUMBER = re.compile("0|[1-9][0-9]{0,17}")
 """As keys spell it; longer ones might be too large for int64."""
-_FEW = 4
+_FEW = 32
 """Objects that are asked for one by one, rather than listed."""
 _RANGES = 16
 """That a server is asked to list at once."""
@@ -60,7 +60,7 @@ def list_objects(array: Any) -> Listing | None:
     # Chunk (1, 2, 3) is "c/1/2/3" or "1.2.3" and the like; without axes it is "c" or "0".
     prefix, separator = _spelling(key, len(grid)) if grid else (key(()), "/")
     if isinstance(array.store, Snapshot) and math.prod(grid) <= MOST_ASKED:
-        return _on_grid(((place, 1, 0) for place in array.store.chunks_of(array.path)), grid)
+        return _on_grid(((*place, 1, 0) for place in array.store.chunks_of(array.path)), grid)
     if objects is None or prefix is None or math.prod(grid) > MOST_OBJECTS:
         return None
     found: Iterable[Found]
@@ -92,7 +92,7 @@ def _in_folders(folder: str, left: tuple[int, ...], place: tuple[int, ...]) -> I
             except (FileNotFoundError, NotADirectoryError):
                 continue
             if not stat.S_ISDIR(status.st_mode):
-                yield place + within, status.st_size, status.st_mtime_ns
+                yield (*place, *within, status.st_size, status.st_mtime_ns)
         return
     for entry in _entries(folder):
         if not _NUMBER.fullmatch(entry.name):
@@ -101,7 +101,7 @@ def _in_folders(folder: str, left: tuple[int, ...], place: tuple[int, ...]) -> I
         if len(left) > 1:
             yield from _in_folders(f"{folder}{entry.name}/", left[1:], here)
         elif (found := _status(entry)) is not None:
-            yield here, found.st_size, found.st_mtime_ns
+            yield (*here, found.st_size, found.st_mtime_ns)
 
 
 def _in_folder(folder: str) -> Iterator[Entry]:
@@ -141,7 +141,7 @@ def _placed(entries: Iterable[Entry], prefix: str, separator: str, ndim: int) ->
     key = re.compile(re.escape(prefix) + numbers)
     for name, size, modified in entries:
         if spelled := key.fullmatch(name):
-            yield tuple(map(int, spelled.groups())), size, modified
+            yield (*map(int, spelled.groups()), size, modified)
 
 
 def _on_grid(found: Iterable[Found], grid: tuple[int, ...]) -> Listing:
@@ -150,8 +150,8 @@ def _on_grid(found: Iterable[Found], grid: tuple[int, ...]) -> Listing:
     strides = np.array([math.prod(grid[n + 1 :]) for n in range(len(grid))], np.int64)
     # Never all as objects: ten million would take gigabytes.
     while some := list(itertools.islice(found, _AT_ONCE)):
-        rows = itertools.chain.from_iterable((*place, *rest) for place, *rest in some)
-        table = np.fromiter(rows, np.int64).reshape(-1, len(grid) + 2)
+        table = np.fromiter(itertools.chain.from_iterable(some), np.int64)
+        table = table.reshape(-1, len(grid) + 2)
         table = table[(table[:, :-2] < grid).all(axis=1)]
         places, here, modified = table[:, :-2] @ strides, table[:, -2], table[:, -1]
         if here.max(initial=0) > np.iinfo(sizes.dtype).max:

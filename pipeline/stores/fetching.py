@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-import numpy as np
-
 from chunkfold.stores.content_encoding import decoded, encoding_of
 from chunkfold.stores.expected import ObjectState
 from chunkfold.stores.listing import nanoseconds
@@ -154,12 +152,14 @@ class Fetched:
             self.fetch([span])
         return memoryview(self.held[span]) if span[1] else memoryview(b"")
 
-    def read_into(self, memory: np.ndarray, offset: int) -> None:
+    def read_into(self, pieces: Sequence[memoryview], offset: int) -> None:
         """Fill memory with what stands from an offset on."""
-        found = self.read((offset, memory.nbytes))
-        if len(found) != memory.nbytes:
-            raise ValueError(f"it ends after {len(found):,} of {memory.nbytes:,} bytes: it was cut")
-        memory[:] = np.frombuffer(found, np.uint8)
+        wanted = sum(piece.nbytes for piece in pieces)
+        found = self.read((offset, wanted))
+        if len(found) != wanted:
+            raise ValueError(f"it ends after {len(found):,} of {wanted:,} bytes: it was cut")
+        for piece in pieces:
+            piece[:], found = found[: piece.nbytes], found[piece.nbytes :]
 
 
 async def fetched(

@@ -49,8 +49,11 @@ class StoredObject(Protocol):
             If the object ends before that.
         """
 
-    def read_into(self, memory: np.ndarray, offset: int) -> None:
-        """Fill memory, uint8, with what stands from an offset on; raises as `read`."""
+    def read_into(self, pieces: Sequence[memoryview], offset: int) -> None:
+        """Fill pieces of memory, one after the other, with what stands from an offset on.
+
+        It raises as `read`.
+        """
 
 
 class Objects(Protocol):
@@ -136,9 +139,13 @@ class LocalObjects:
         return _File(f"{self.where}/{key}")
 
     def read_short(
-        self, key: str, memory: memoryview, check: Callable[[ObjectState], None] | None
+        self,
+        key: str,
+        pieces: Sequence[memoryview],
+        check: Callable[[ObjectState], None] | None,
+        offset: int = 0,
     ) -> int:
-        """Read a file into memory in one call; return its bytes, if they are fewer.
+        """Read a file into pieces of memory in one call; return the bytes that came.
 
         `check` is told its state after that. Without it no call asks for that: each gives Python's
         lock away.
@@ -150,7 +157,7 @@ class LocalObjects:
         """
         descriptor = os.open(f"{self.where}/{key}", _FLAGS)
         try:
-            count = os.preadv(descriptor, [memory], 0)
+            count = os.preadv(descriptor, pieces, offset)
             if check is not None:
                 check(_state(os.fstat(descriptor)))
             return count
@@ -211,13 +218,24 @@ class _File:
 
     def read(self, span: Span) -> memoryview:
         memory = scratch.room("stored", span[1])
-        self.read_into(memory, span[0])
+        self.read_into([memory.data], span[0])
         return memory.data
 
-    def read_into(self, memory: np.ndarray, offset: int) -> None:
-        done = 0  # one call reads 2 GiB at most
-        while done < memory.nbytes:
-            count = os.preadv(self.descriptor, [memory[done:].data], offset + done)
+    def read_into(self, pieces: Sequence[memoryview], offset: int) -> None:
+        wanted, done = sum(piece.nbytes for piece in pieces), 0
+        while done < wanted:  # one call reads 2 GiB at most
+            count = os.preadv(self.descriptor, _behind(pieces, done), offset + done)
             if not count:
-                raise ValueError(f"it ends after {done:,} of {memory.nbytes:,} bytes: it was cut")
+                raise ValueError(f"it ends after {done:,} of {wanted:,} bytes: it was cut")
             done += count
+
+
+def _behind(pieces: Sequence[memoryview], done: int) -> Sequence[memoryview]:
+    """Return what is left of pieces of memory whose first bytes are filled."""
+    if not done:
+        return pieces
+    left = []
+    for piece in pieces:
+        left.append(piece[min(done, piece.nbytes) :])
+        done -= min(done, piece.nbytes)
+    return left

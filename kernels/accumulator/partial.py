@@ -155,8 +155,8 @@ def taken(accumulator: Accumulator, partial: Partial, outputs: np.ndarray) -> Pa
         if there.any():
             at = order[found[there]]
             wide[name] = joined([Wide(at, rows.tables[there])])
-    counts = np.append(np.broadcast_to(np.int64(partial.count), partial.outputs), 0)
-    return Partial(arrays, wide, counts[outputs])
+    count = partial.count[inner] if isinstance(partial.count, np.ndarray) else partial.count
+    return Partial(arrays, wide, np.where(beyond, 0, count))
 
 
 def without_indices(accumulator: Accumulator, partial: Partial) -> Partial:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from chunkfold.kernels.geometry import Box
 from chunkfold.kernels.program.options import Loads, Tuning
 
-_CPU_ACCUMULATORS = 1 << 16
+CPU_ACCUMULATORS = 1 << 16
 """Accumulators beyond the outputs' own that a CPU keeps, at most."""
 SPLIT_BYTES = 64 << 20
 """Bytes that all of them hold, at most."""
@@ -44,7 +44,7 @@ def most_splits(tuning: Tuning, outputs: int, nbytes: int) -> int:
     room = max(1, SPLIT_BYTES // (max(outputs, 1) * max(nbytes, 1)))
     if outputs == 1:
         return min(tuning.groups, room)
-    items = _CPU_ACCUMULATORS if tuning.strip else tuning.groups * tuning.rows.local_size
+    items = CPU_ACCUMULATORS if tuning.strip else tuning.groups * tuning.rows.local_size
     return max(1, min(items // max(outputs, 1), room))
 
 

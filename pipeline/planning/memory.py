@@ -13,10 +13,10 @@ from chunkfold.kernels.fold.shapes import split_bytes
 from chunkfold.planning.blocks import RESULT_BYTES
 from chunkfold.planning.broadcast_inputs import BroadcastInput, broadcast_bytes
 from chunkfold.planning.combine_tree import Tree
-from chunkfold.planning.factored_weights import factored_weights
 from chunkfold.planning.group_keys import RENUMBERED_BYTES
 from chunkfold.planning.grouping import AnyKeys
 from chunkfold.planning.layout import Layout
+from chunkfold.planning.rows import WayOfRows
 from chunkfold.sources.source import Source
 
 AGAIN_BYTES = 64 << 20
@@ -63,6 +63,7 @@ def projected(
     fetching: int,
     keys: AnyKeys | None = None,
     lacking: Sequence[BroadcastInput] = (),
+    rows: WayOfRows | None = None,
     leaving: int = 0,
     kept: int = 0,
 ) -> Memory:
@@ -78,7 +79,8 @@ def projected(
 
     `kept` is what a block keeps of elements, to choose some. Of each output there is one for each
     group of `keys`, which a worker holds whole, and of which each block has some on its device,
-    beside exact sums in limbs. Inputs that are `lacking` axes a worker holds whole, too.
+    beside exact sums in limbs. Inputs that are `lacking` axes a worker holds whole, too. Outputs
+    are made of `rows`, if that is given.
     """
     in_flight = max(
         source.reading_bytes(leaf_bytes, touched) + layout.gathers * touched
@@ -98,10 +100,8 @@ def projected(
     if leaving:  # beside what windows of outputs are combined from
         roots = min(2 * threads * RESULT_BYTES, leaving) + 2 * threads * partial
     held = broadcast_bytes(lacking, threads)
-    factored = None if keys else factored_weights(accumulator, layout, lacking, len(sources))
-    if factored is not None:  # the sums of rows, on the device and read back
-        tables += split_bytes(factored.most_rows, factored.factoring.rows.nbytes)
-        tables += 3 * factored.most_rows * factored.factoring.rows.nbytes
+    if rows is not None:
+        tables += rows.nbytes
     if keys is not None:
         leaf = leaf_bytes // max(one.dtype.itemsize for one in sources)
         held += keys.nbytes + threads * keys.device_bytes(leaf)

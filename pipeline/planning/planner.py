@@ -28,6 +28,7 @@ from chunkfold.planning.together import (
     first_of,
     layout_beside,
 )
+from chunkfold.planning.ways_of_rows import way_of_rows
 from chunkfold.planning.workers import Terms
 from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.source import Source
@@ -223,6 +224,7 @@ def _planned(
     )
     runs = Counter(block.tiles for block in blocks)
     tree = Tree(max(runs.values(), default=1), fan_in(partial_bytes))
+    rows = way_of_rows(accumulator, layout, request.held, len(sources), keys, kinds=terms.kinds)
     # Readers keep the cores busy; blocks that run at once only see to it that they go on.
     ways = itertools.product(range(readers, 0, -1), range(terms.threads, 0, -1))
     for (reading, at_once), fetching in itertools.product(ways, flights(sources)):
@@ -238,6 +240,7 @@ def _planned(
             fetching,
             keys,
             request.held,
+            rows,
             leaving,
             kept_bytes(request, layout, terms),
         )

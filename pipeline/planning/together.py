@@ -14,6 +14,7 @@ from chunkfold.planning.keeping import keepable, saves_reads
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.memory import projected
 from chunkfold.planning.request import Request
+from chunkfold.planning.ways_of_rows import way_of_rows
 from chunkfold.planning.workers import Terms
 
 OPEN_BYTES = 64 << 20
@@ -125,6 +126,7 @@ def bytes_beside(
             0,
             keys,
             one.held,
+            way_of_rows(accumulator, layout, one.held, len(one.sources), keys, kinds=terms.kinds),
         )
         everything = one.groups * layout.outputs * accumulator.nbytes
         total += own.accumulators + held * everything

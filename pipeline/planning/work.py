@@ -19,7 +19,6 @@ from chunkfold.planning.block_data import BlockData, Brings, Constants, to_worke
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.broadcast_inputs import BroadcastInput
 from chunkfold.planning.combine_tree import LARGE_BYTES
-from chunkfold.planning.factored_weights import FactoredWeights, factored_weights
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.grouping import AnyKeys
 from chunkfold.planning.layout import Layout
@@ -28,7 +27,9 @@ from chunkfold.planning.leaf_extremes import MOST_LEAVES, has_extremes
 from chunkfold.planning.level_kernels import levels_of
 from chunkfold.planning.missing_chunks import ListingTerms
 from chunkfold.planning.plan import Plan
+from chunkfold.planning.rows import WayOfRows
 from chunkfold.planning.tiles import TileFinishing
+from chunkfold.planning.ways_of_rows import way_of_rows
 from chunkfold.settings import retry_seconds
 from chunkfold.sources.dask_division import Division, Own
 from chunkfold.sources.dask_source import with_keys, with_tasks
@@ -81,28 +82,30 @@ class Work:
     """Of other questions that are answered by what is read: they have the same leaves."""
     extremes: bool = False
     """Whether blocks tell the least and the greatest elements of leaves, for another read."""
+    kinds: frozenset[str] = frozenset()
+    """Of devices, as far as they are known."""
 
     def box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Box:
         """Describe a part of a leaf to the kernels."""
         return leaf_box(self.layout, pieces, within, self._inputs)
 
     @cached_property
-    def factored(self) -> FactoredWeights | None:
-        """How rows of elements are weighed; None if elements are, or nothing is."""
-        if self.keys is not None:
-            return None
-        return factored_weights(self.accumulator, self.layout, self.held, len(self.sources))
+    def rows(self) -> WayOfRows | None:
+        """How outputs are made of rows, which are folded first; None if elements are folded."""
+        return way_of_rows(
+            self.accumulator, self.layout, self.held, len(self.sources), self.keys, kinds=self.kinds
+        )
 
     @property
     def folded(self) -> Accumulator:
-        """What elements are folded into: of rows, where these are weighed."""
-        return self.accumulator if self.factored is None else self.factored.factoring.rows
+        """What elements are folded into first."""
+        return self.accumulator if self.rows is None else self.rows.folded
 
     def folded_box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Box:
-        """Describe a part of a leaf to the kernels that fold it so."""
-        if self.factored is None:
+        """Describe a part of a leaf to the kernels that fold it: its rows, where there are any."""
+        if self.rows is None:
             return self.box(pieces, within)
-        return self.factored.read(pieces, within).box
+        return self.rows.rows.read(pieces, within).box
 
     def keyed_box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> KeyedBox:
         """Describe one whose elements have keys."""
@@ -258,6 +261,7 @@ class Work:
             plan.reads > 1
             and plan.layout.leaves <= MOST_LEAVES
             and has_extremes(plan.sources, plan.packings, plan.options.cast),
+            plan.terms.kinds,
         )
 
     def grids_along(self, axis: int) -> list[Cells]:

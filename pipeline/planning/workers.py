@@ -27,6 +27,8 @@ class Terms:
     """Whether every device has float64."""
     buffer_bytes: int | None = None
     """Most of one buffer that every device has room for, if it is known."""
+    kinds: frozenset[str] = frozenset()
+    """Of devices, as far as they are known: "cpu", "gpu"."""
 
     @classmethod
     def of_this_host(
@@ -41,6 +43,7 @@ class Terms:
             memory_limit=memory_limit or memory_each(workers),
             fp64=all(one.fp64 for one in devices),
             buffer_bytes=min((one.max_alloc_bytes for one in devices), default=None),
+            kinds=frozenset(one.kind for one in devices),
         )
 
 
@@ -70,4 +73,5 @@ class Workers:
             memory_limit=self.memory_limit,
             fp64=all(device.fp64 for device in self.devices),
             buffer_bytes=min((one.max_alloc_bytes for one in self.devices), default=None),
+            kinds=frozenset(one.kind for one in self.devices),
         )

@@ -17,15 +17,23 @@ _MOST_SHAPES = 64
 """Of leaves, that are looked at one by one."""
 
 
-def kernels_of(work: Work, output_box: OutputBox, buffer_bytes: int) -> frozenset[str]:
-    """Return which kernels fold what is read for a box of outputs: of `FOLDS`, or of `BY_KEY`."""
-    if work.keys is not None:
+def kernels_of(
+    work: Work, output_box: OutputBox, buffer_bytes: int, *, by_rows: bool = True
+) -> frozenset[str]:
+    """Return which kernels fold what is read for a box of outputs: of `FOLDS`, or of `BY_KEY`.
+
+    Without `by_rows` those that fold elements, also where rows are folded first.
+    """
+    by_rows &= work.rows is not None
+    if work.keys is not None and not by_rows:
         return frozenset({way_of(output_box.outputs)})
-    boxes = boxes_of(work, output_box, buffer_bytes)
+    boxes = boxes_of(work, output_box, buffer_bytes, by_rows=by_rows)
     return frozenset(FOLDS if boxes is None else (box.kernel for box in boxes))
 
 
-def boxes_of(work: Work, output_box: OutputBox, buffer_bytes: int) -> list[Box] | None:
+def boxes_of(
+    work: Work, output_box: OutputBox, buffer_bytes: int, *, by_rows: bool = True
+) -> list[Box] | None:
     """Return a box of every kind that is read for a box of outputs; None if there may be others.
 
     Of what is folded by key none is among them.
@@ -33,7 +41,8 @@ def boxes_of(work: Work, output_box: OutputBox, buffer_bytes: int) -> list[Box] 
     Boxes differ in extents, but what matters of one is whether it is 1 and whether it is all there
     is: the least and the largest along an axis are of every kind that occurs.
     """
-    if work.keys is not None:
+    by_rows &= work.rows is not None
+    if work.keys is not None and not by_rows:
         return []
     layout = work.layout
     lengths = [axis.lengths[axis.lengths > 0] for axis in layout.axes]
@@ -50,9 +59,9 @@ def boxes_of(work: Work, output_box: OutputBox, buffer_bytes: int) -> list[Box] 
     if cut or math.prod(map(len, extents)) > _MOST_SHAPES:
         return None
     pieces = layout.leaf(0, 0)
+    box_of = work.folded_box if by_rows else work.box
     return [
-        work.folded_box(pieces, [slice(0, size) for size in shape])
-        for shape in itertools.product(*extents)
+        box_of(pieces, [slice(0, size) for size in shape]) for shape in itertools.product(*extents)
     ]
 
 

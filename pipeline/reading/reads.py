@@ -13,7 +13,7 @@ from chunkfold.grid import Piece, Taken
 from chunkfold.kernels import Box, KeyedBox
 from chunkfold.kernels.fold.fold import OutputRun
 from chunkfold.planning.blocks import Block
-from chunkfold.planning.factored_weights import RowsRead
+from chunkfold.planning.rows import RowsRead
 from chunkfold.planning.work import Work
 from chunkfold.reading.box_cuts import overlaps, shifted, slabs, slabs_of_cells
 from chunkfold.reading.parts import Absent, ImplicitFill, TileLeaf, parts_of
@@ -29,7 +29,7 @@ class FoldInput(NamedTuple):
     keyed: tuple[KeyedBox, Slices] | None
     """Where keys are, where elements have some: to the kernels, and among those of the run."""
     rows: RowsRead | None
-    """Where rows of elements are that are weighed together, if they are."""
+    """Where rows of elements are that are folded first, if they are."""
 
 
 @dataclass(frozen=True)
@@ -231,8 +231,8 @@ def fold_input_of(work: Work, pieces: Sequence[Piece], within: Sequence[slice]) 
     keyed = rows = None
     if work.keys is not None:
         keyed = work.keyed_box(pieces, within), work.keys.place(pieces, within)
-    if work.factored is not None:
-        rows = work.factored.read(pieces, within)
+    if work.rows is not None:
+        rows = work.rows.rows.read(pieces, within)
     return FoldInput(extents_of(within), work.box(pieces, within), keyed, rows)
 
 

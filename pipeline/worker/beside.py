@@ -21,8 +21,8 @@ from chunkfold.planning.tiles import Combine
 from chunkfold.planning.work import Work
 from chunkfold.reading.kinds_of_boxes import kernels_of
 from chunkfold.reading.reads import OutputBox, Read, fold_input_of
-from chunkfold.worker.factored_fold import FactoredFold
 from chunkfold.worker.question_folds import QuestionFold, QuestionFolds
+from chunkfold.worker.rows_fold import RowsFold
 from chunkfold.worker.totals import Totals
 from chunkfold.worker.worker_device import WorkerDevice
 
@@ -49,7 +49,7 @@ class _Underway(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Bytes of all of them."""
-        if isinstance(self.fold, FactoredFold):
+        if isinstance(self.fold, RowsFold):
             return self.fold.nbytes
         return self.one_split * (1 if isinstance(self.fold, KeyedFold) else self.fold.splits)
 
@@ -166,7 +166,7 @@ class Beside:
     def _begun(self, number: int, place: Slices) -> _Underway:
         work, window = self._work, OutputBox(number, (), place, by_cell=self._work.skips)
         kernels = kernels_of(work, window, self._buffer_bytes)
-        if window.outputs == 1 and work.keys is None and work.factored is None:
+        if window.outputs == 1 and work.keys is None and work.rows is None:
             kernels = ONE_OUTPUT  # whatever is read of a leaf
         tuning = self._owned.tuning(work.folded, work.variant, kernels)
         nbytes = work.groups * window.outputs * work.accumulator.nbytes

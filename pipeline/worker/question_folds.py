@@ -14,10 +14,10 @@ from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.work import Work
 from chunkfold.reading.reads import FoldInput
 from chunkfold.worker.device_inputs import DeviceKeys, HeldKeys, uploaded
-from chunkfold.worker.factored_fold import FactoredFold
+from chunkfold.worker.rows_fold import RowsFold
 from chunkfold.worker.worker_device import WorkerDevice
 
-QuestionFold = Fold | KeyedFold | FactoredFold
+QuestionFold = Fold | KeyedFold | RowsFold
 """Folds into some outputs: elements as they are, by the keys of their groups, or row by row."""
 
 
@@ -38,11 +38,11 @@ class QuestionFolds:
     def begin(self, accumulator: Accumulator, tuning: Tuning, outputs: int) -> QuestionFold:
         """Return what folds into so many outputs, of each group if there are groups.
 
-        Where rows are weighed together they are tuned as they come.
+        Where rows are folded first they are tuned as they come.
         """
         work, opened = self._work, self._owned.opened
-        if work.factored is not None and accumulator == work.accumulator:
-            return FactoredFold(self._owned, work, work.factored, outputs, self._queue)
+        if work.rows is not None and accumulator == work.accumulator:
+            return RowsFold(self._owned, work.rows, work.variant, outputs, self._queue)
         if work.keys is None:
             return Fold(opened, accumulator, tuning, outputs, self._queue)
         return KeyedFold(opened, accumulator, tuning, work.groups, outputs, self._queue)
@@ -53,7 +53,7 @@ class QuestionFolds:
 
     def add(
         self,
-        fold: KeyedFold | FactoredFold,
+        fold: KeyedFold | RowsFold,
         inputs: Sequence[Input],
         told: FoldInput,
         wait_for: Sequence[cl.Event],
@@ -62,7 +62,7 @@ class QuestionFolds:
 
         Result and what is raised are those of `Fold.add`.
         """
-        if isinstance(fold, FactoredFold):
+        if isinstance(fold, RowsFold):
             assert told.rows is not None
             return fold.add(inputs, told.rows, wait_for)
         assert told.keyed is not None

@@ -110,8 +110,9 @@ class LeafStream:
 
     def tuning(self, accumulator: Accumulator, output_box: OutputBox) -> Tuning:
         """Return how a box of outputs is folded into an accumulator."""
-        kernels = kernels_of(self.work, output_box, self.buffer_bytes)
-        folded = self.work.folded if accumulator == self.work.accumulator else accumulator
+        first = accumulator == self.work.accumulator  # else elements are folded again, in limbs
+        kernels = kernels_of(self.work, output_box, self.buffer_bytes, by_rows=first)
+        folded = self.work.folded if first else accumulator
         return self.owned.tuning(folded, self.work.variant, kernels)
 
     def combine(self, accumulator: Accumulator, partials: Sequence[Partial]) -> Partial:

@@ -1,0 +1,110 @@
+"""Rows of elements that have one label each: they are folded first, and then grouped.
+
+Where labels lack long axes, as those of a map do that of time, that is no more work for elements
+than a reduction along these axes. CPUs fold by key several times slower.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+
+from chunkfold.boxes import Slices, extents_of
+from chunkfold.kernels import Accumulator, Partial
+from chunkfold.kernels.accumulator.regrouping import regrouped
+from chunkfold.kernels.fold.shapes import CPU_ACCUMULATORS
+from chunkfold.planning.broadcast_inputs import BroadcastInput
+from chunkfold.planning.group_keys import Keys
+from chunkfold.planning.grouping import AnyKeys
+from chunkfold.planning.layout import Layout
+from chunkfold.planning.leaf_boxes import Inputs
+from chunkfold.planning.rows import Rows
+from chunkfold.planning.tiles import Combine
+
+KINDS = frozenset({"cpu"})
+"""Of devices that fold by key slower than they are given elements."""
+LEAST_ELEMENTS = 128
+"""Elements of a row: to group rows of fewer takes as long as to group these."""
+LEAST_OF_LEAF = 4
+"""Elements of a row that a leaf has: for fewer, accumulators are read and written too often."""
+MOST_BYTES = 256 << 20
+"""Accumulators of a tile's rows."""
+
+MOST_PLACES = 64
+"""Places at which leaves have rows: at each is a fold, with buffers of its own."""
+_COPIES = 6
+"""Of rows that were read back, while they are grouped."""
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledRows:
+    """How a tile's groups are made of rows, of which each is in one."""
+
+    rows: Rows
+    folded: Accumulator
+    keys: Keys
+    without: ClassVar[None] = None
+
+    @property
+    def whole(self) -> Accumulator:
+        """What comes of them: the same for every group."""
+        return self.folded
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all accumulators of a tile's rows, on the device and read back."""
+        on_device = self.rows.places * max(self.rows.of_leaf, CPU_ACCUMULATORS)
+        return (on_device + _COPIES * self.rows.count) * self.folded.nbytes
+
+    def joined(
+        self, done: Sequence[tuple[Slices, Partial]], outputs: int, combine: Combine
+    ) -> Partial:
+        """Group rows; see `WayOfRows`. Groups come first, each of all outputs."""
+        groups, by = self.keys.count, partial(combine, self.folded)
+        every = [
+            regrouped(self.folded, rows, self._groups_at(place, outputs), groups * outputs, by)
+            for place, rows in done
+        ]
+        return by(every)
+
+    def _groups_at(self, place: Slices, outputs: int) -> np.ndarray:
+        """Return which output of which group each row at a place belongs to: integers, (rows,)."""
+        along = [self.rows.layout.kept.index(axis) for axis in self.keys.axes]
+        keys = self.keys.at(tuple(place[n] for n in along))
+        if outputs == 1:
+            return keys.reshape(-1)
+        shape = extents_of(place)
+        own = [size if n in along else 1 for n, size in enumerate(shape)]
+        keys = keys.reshape(own).astype(np.int64)
+        numbers = keys * outputs + self.rows.outputs_at(place).reshape(shape)
+        return np.where(keys < 0, -1, numbers).reshape(-1)
+
+
+def labelled_rows(
+    accumulator: Accumulator,
+    layout: Layout,
+    keys: AnyKeys,
+    held: Sequence[BroadcastInput],
+    staged: int,
+    kinds: frozenset[str],
+) -> LabelledRows | None:
+    """Return how rows are grouped; None if elements are.
+
+    `held` are inputs behind so many `staged` ones, and `kinds` those of the devices.
+    """
+    if not isinstance(keys, Keys) or layout.coarsened or not kinds or not kinds <= KINDS:
+        return None
+    inputs = Inputs(accumulator.uses_index, staged, tuple(held))
+    rows = Rows.of(layout, keys.axes, inputs)
+    if (
+        rows.elements < LEAST_ELEMENTS
+        or rows.elements_of_leaf < LEAST_OF_LEAF
+        or rows.places > MOST_PLACES
+        or rows.count * accumulator.nbytes > MOST_BYTES
+    ):
+        return None
+    return LabelledRows(rows, accumulator, keys)

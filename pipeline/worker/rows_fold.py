@@ -1,0 +1,76 @@
+"""Fold rows of elements, each alone, and join them in the end: see `chunkfold.planning.rows`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyopencl as cl
+
+from chunkfold.boxes import Slices, place_key
+from chunkfold.kernels import Accumulator, Box, Combiner, Fold, Partial
+from chunkfold.kernels.fold.launch import Input
+from chunkfold.kernels.fold.profile import Profile, merged
+from chunkfold.planning.rows import RowsRead, WayOfRows
+from chunkfold.worker.worker_device import WorkerDevice
+
+
+class RowsFold:
+    """Folds into some outputs of which rows are joined: see `Fold`.
+
+    Rows that are read together have accumulators of their own.
+    """
+
+    def __init__(
+        self,
+        owned: WorkerDevice,
+        way: WayOfRows,
+        variant: str | None,
+        outputs: int,
+        queue: cl.CommandQueue,
+    ) -> None:
+        self._owned, self._way, self._variant = owned, way, variant
+        self._outputs, self._queue = outputs, queue
+        self._folds: dict[tuple[tuple[int, int], ...], tuple[Fold, Slices]] = {}
+        self._combined: list[Profile] = []
+
+    @property
+    def accumulator(self) -> Accumulator:
+        """What comes of it."""
+        return self._way.whole
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the accumulators on the device."""
+        folds = (fold for fold, _ in self._folds.values())
+        return sum(one.splits * one.outputs * one.accumulator.nbytes for one in folds)
+
+    def add(
+        self, inputs: Sequence[Input], rows: RowsRead, wait_for: Sequence[cl.Event] = ()
+    ) -> cl.Event | None:
+        """Enqueue the fold of a box; parameters, result and what is raised as of `Fold.add`."""
+        key = place_key(rows.place)
+        if key not in self._folds:
+            self._folds[key] = self._begun(rows.box), rows.place
+        given = [one for n, one in enumerate(inputs) if n != self._way.without]
+        return self._folds[key][0].add(given, rows.box, wait_for)
+
+    def finish(self) -> Partial:
+        """Read the partial back, and start anew from zero; raises as `Fold.finish`."""
+        done = [(place, fold.finish()) for fold, place in self._folds.values()]
+        return self._way.joined(done, self._outputs, self._combine)
+
+    def profile(self) -> Profile:
+        """Return the times of every launch that `finish` has proved done."""
+        combined, self._combined = self._combined, []
+        return merged([*combined, *(fold.profile() for fold, _ in self._folds.values())])
+
+    def _begun(self, box: Box) -> Fold:
+        tuning = self._owned.tuning(self._way.folded, self._variant, {box.kernel})
+        return Fold(self._owned.opened, self._way.folded, tuning, box.outputs, self._queue)
+
+    def _combine(self, accumulator: Accumulator, partials: Sequence[Partial]) -> Partial:
+        tuning = self._owned.tuning(accumulator, self._variant)
+        combiner = Combiner(self._owned.opened, accumulator, tuning)
+        combined = combiner.combine(partials)
+        self._combined.append(combiner.profile())
+        return combined

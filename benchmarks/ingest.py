@@ -129,11 +129,15 @@ def floor(array: zarr.Array, chunks: list[Chunk], axis: int | None, *, adds: boo
 
 
 def times_of(
-    contenders: dict[str, Timed], rounds: int, clock: Callable[[], float] = time.perf_counter
+    contenders: dict[str, Timed],
+    rounds: int,
+    clock: Callable[[], float] = time.perf_counter,
+    before: Timed = lambda: None,
 ) -> dict[str, list[float]]:
-    """Run contenders in turn; the first round warms them up."""
+    """Run contenders in turn, the first round to warm them up; `before` each is not timed."""
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for number, (name, run) in itertools.product(range(rounds + 1), contenders.items()):
+        before()
         began = clock()
         run()
         if number:

@@ -65,7 +65,6 @@ def write(path: Path, mib: int, planes: int, layout: dict) -> zarr.Array:
 
 def by_dask(path: Path, out: Path, levels: int) -> None:
     """Make each level of the one before, in one graph, as users of Dask do."""
-    shutil.rmtree(out, ignore_errors=True)
     level, stored = da.from_zarr(str(path)), []
     windows = {level.ndim - 2: 2, level.ndim - 1: 2}
     for number in range(1, levels + 1):
@@ -78,7 +77,6 @@ def by_dask(path: Path, out: Path, levels: int) -> None:
 
 def written_floor(array: zarr.Array, chunks: list, out: Path, levels: int) -> None:
     """Read and decode every chunk, and write as many bytes as its levels have."""
-    shutil.rmtree(out, ignore_errors=True)
     out.mkdir()
     raw, decoded = not array.compressors, int(np.prod(array.chunks)) * 4
 
@@ -103,7 +101,6 @@ def written_floor(array: zarr.Array, chunks: list, out: Path, levels: int) -> No
 
 def by_ome_zarr(path: Path, out: Path, levels: int) -> None:
     """Write an image and its levels, as its page on writing has it."""
-    shutil.rmtree(out, ignore_errors=True)
     image = da.from_zarr(str(path))
     factors = [2**n for n in range(1, levels + 1)]
     with dask.config.set(scheduler="threads", num_workers=CORES):
@@ -114,7 +111,6 @@ def by_ome_zarr(path: Path, out: Path, levels: int) -> None:
 
 def by_ngff_zarr(path: Path, out: Path, levels: int) -> None:
     """Write an image and its levels, as its page on Python has it."""
-    shutil.rmtree(out, ignore_errors=True)
     image = da.from_zarr(str(path))
     factors = [{"y": 2**n, "x": 2**n} for n in range(1, levels + 1)]
     with dask.config.set(scheduler="threads", num_workers=CORES):
@@ -139,14 +135,13 @@ with suppress(ImportError):
 
 def contenders(path: Path, out: Path, levels: int, client: object) -> dict[str, Callable]:
     """Return what makes the levels, by name."""
-    by_others = out.with_name("others.zarr")
-    ours = partial(pyramid, path / "0", out, levels, overwrite=True, client=client)
+    ours = partial(pyramid, path / "0", out, levels, client=client)
     return {
         "max": partial(ours, op="max", statistics=False),
         "mean, fast": partial(ours, statistics=False, mode="fast"),
         "mean, exact": partial(ours, statistics=False),
         "with statistics": partial(ours, statistics=True),
-        **{name: partial(by, path / "0", by_others, levels) for name, by in PEERS.items()},
+        **{name: partial(by, path / "0", out, levels) for name, by in PEERS.items()},
     }
 
 
@@ -162,12 +157,11 @@ def bench(
         made = contenders(path, out, options.levels, client)
         floors = {
             "floor": lambda: floor(array, chunks, None),
-            "floor, written": lambda: written_floor(
-                array, chunks, out.with_name("floor"), options.levels
-            ),
+            "floor, written": lambda: written_floor(array, chunks, out, options.levels),
         }
         clock = time.process_time if options.cpu else time.perf_counter
-        times = times_of({**floors, **made}, options.rounds, clock)
+        remove = partial(shutil.rmtree, out, ignore_errors=True)
+        times = times_of({**floors, **made}, options.rounds, clock, before=remove)
         rates = {n: array.nbytes / statistics.median(t) / 1e9 for n, t in times.items()}
         for title, rate in rates.items():
             shares = [rate / rates[one] for one in floors]

@@ -16,7 +16,7 @@ import numpy as np
 from chunkfold.boxes import Slices, extents_of
 from chunkfold.kernels import Accumulator, Partial
 from chunkfold.kernels.accumulator.regrouping import regrouped
-from chunkfold.kernels.fold.shapes import CPU_ACCUMULATORS
+from chunkfold.kernels.fold.shapes import CPU_ACCUMULATORS, SPLIT_BYTES
 from chunkfold.planning.broadcast_inputs import BroadcastInput
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.grouping import AnyKeys
@@ -31,8 +31,8 @@ LEAST_ELEMENTS = 128
 """Elements of a row: to group rows of fewer takes as long as to group these."""
 LEAST_OF_LEAF = 4
 """Elements of a row that a leaf has: for fewer, accumulators are read and written too often."""
-MOST_BYTES = 256 << 20
-"""Accumulators of a tile's rows."""
+MOST_BYTES = 512 << 20
+"""Of accumulators of a tile's rows, on the device and read back."""
 
 MOST_PLACES = 64
 """Places at which leaves have rows: at each is a fold, with buffers of its own."""
@@ -57,8 +57,10 @@ class LabelledRows:
     @property
     def nbytes(self) -> int:
         """Bytes of all accumulators of a tile's rows, on the device and read back."""
-        on_device = self.rows.places * max(self.rows.of_leaf, CPU_ACCUMULATORS)
-        return (on_device + _COPIES * self.rows.count) * self.folded.nbytes
+        each, of_leaf = self.folded.nbytes, self.rows.of_leaf
+        spare = min(SPLIT_BYTES, CPU_ACCUMULATORS * each)
+        on_device = self.rows.places * max(of_leaf * each, spare)
+        return on_device + _COPIES * self.rows.count * each
 
     def joined(
         self, done: Sequence[tuple[Slices, Partial]], outputs: int, combine: Combine
@@ -99,12 +101,13 @@ def labelled_rows(
     if not isinstance(keys, Keys) or layout.coarsened or not kinds or not kinds <= KINDS:
         return None
     inputs = Inputs(accumulator.uses_index, staged, tuple(held))
-    rows = Rows.of(layout, keys.axes, inputs)
+    made = LabelledRows(Rows.of(layout, keys.axes, inputs), accumulator, keys)
+    rows = made.rows
     if (
         rows.elements < LEAST_ELEMENTS
         or rows.elements_of_leaf < LEAST_OF_LEAF
         or rows.places > MOST_PLACES
-        or rows.count * accumulator.nbytes > MOST_BYTES
+        or made.nbytes > MOST_BYTES
     ):
         return None
-    return LabelledRows(rows, accumulator, keys)
+    return made

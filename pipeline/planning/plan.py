@@ -64,6 +64,8 @@ class Plan:
     """Blocks that one worker runs at once."""
     readers: int
     """Threads of a worker that read and decode for all of these."""
+    by_rows: bool
+    """Whether rows of elements may be folded first: there is memory for that."""
     tree: Tree
     """Over the blocks of a tile that has most of them."""
     listings: tuple[Listing | None, ...]

@@ -224,10 +224,9 @@ def _planned(
     )
     runs = Counter(block.tiles for block in blocks)
     tree = Tree(max(runs.values(), default=1), fan_in(partial_bytes))
-    rows = way_of_rows(accumulator, layout, request.held, len(sources), keys, kinds=terms.kinds)
     # Readers keep the cores busy; blocks that run at once only see to it that they go on.
-    ways = itertools.product(range(readers, 0, -1), range(terms.threads, 0, -1))
-    for (reading, at_once), fetching in itertools.product(ways, flights(sources)):
+    ways = itertools.product(range(readers, 0, -1), range(terms.threads, 0, -1), (True, False))
+    for (reading, at_once, by_rows), fetching in itertools.product(ways, flights(sources)):
         needed = projected(
             layout,
             accumulator,
@@ -240,11 +239,15 @@ def _planned(
             fetching,
             keys,
             request.held,
-            rows,
+            way_of_rows(
+                accumulator, layout, request.held, len(sources), keys, terms.kinds, by_rows=by_rows
+            ),
             leaving,
             kept_bytes(request, layout, terms),
         )
-        beside = bytes_beside(request, layout, terms, leaf_bytes, at_once, reading, tree, len(runs))
+        beside = bytes_beside(
+            request, layout, terms, leaf_bytes, at_once, reading, tree, len(runs), by_rows=by_rows
+        )
         needed = replace(needed, accumulators=needed.accumulators + beside)
         if needed.total <= most:
             break
@@ -261,6 +264,7 @@ def _planned(
         memory=needed,
         threads=at_once,
         readers=reading,
+        by_rows=by_rows,
         tree=tree,
         listings=listings,
     )

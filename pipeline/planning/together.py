@@ -103,6 +103,8 @@ def bytes_beside(
     readers: int,
     tree: Tree,
     roots: int,
+    *,
+    by_rows: bool,
 ) -> int:
     """Return what a worker takes at most for accumulators of the questions beside the first.
 
@@ -126,7 +128,9 @@ def bytes_beside(
             0,
             keys,
             one.held,
-            way_of_rows(accumulator, layout, one.held, len(one.sources), keys, kinds=terms.kinds),
+            way_of_rows(
+                accumulator, layout, one.held, len(one.sources), keys, terms.kinds, by_rows=by_rows
+            ),
         )
         everything = one.groups * layout.outputs * accumulator.nbytes
         total += own.accumulators + held * everything

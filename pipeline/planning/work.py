@@ -84,6 +84,8 @@ class Work:
     """Whether blocks tell the least and the greatest elements of leaves, for another read."""
     kinds: frozenset[str] = frozenset()
     """Of devices, as far as they are known."""
+    by_rows: bool = True
+    """Whether rows of elements may be folded first."""
 
     def box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Box:
         """Describe a part of a leaf to the kernels."""
@@ -93,7 +95,13 @@ class Work:
     def rows(self) -> WayOfRows | None:
         """How outputs are made of rows, which are folded first; None if elements are folded."""
         return way_of_rows(
-            self.accumulator, self.layout, self.held, len(self.sources), self.keys, kinds=self.kinds
+            self.accumulator,
+            self.layout,
+            self.held,
+            len(self.sources),
+            self.keys,
+            self.kinds,
+            by_rows=self.by_rows,
         )
 
     @property
@@ -262,6 +270,7 @@ class Work:
             and plan.layout.leaves <= MOST_LEAVES
             and has_extremes(plan.sources, plan.packings, plan.options.cast),
             plan.terms.kinds,
+            plan.by_rows,
         )
 
     def grids_along(self, axis: int) -> list[Cells]:

@@ -160,3 +160,16 @@ def test_the_plan_says_which_kernels_fold_rows(tmp_path: Path):
     told = {one.what: one.choice for one in cf.plan(path, "mean", by=ZONES).explain()}
     plain = {one.what: one.choice for one in cf.plan(path, "mean", axis=0).explain()}
     assert told["kernel"] == plain["kernel"]
+
+
+def test_without_memory_for_rows_elements_are_folded_by_key(tmp_path: Path, monkeypatch):
+    path = stored(tmp_path, (2, 3, 5))
+    needed = cf.plan(path, OPS, by=ZONES).memory.total
+    assert in_rows(path, OPS, by=ZONES)
+    with monkeypatch.context() as patched:
+        patched.setattr(labelled_rows, "LEAST_ELEMENTS", 1 << 40)
+        least = cf.plan(path, OPS, by=ZONES, memory=needed - 1).memory.total
+    assert least < needed
+    given = {"by": ZONES, "memory": least}
+    assert not in_rows(path, OPS, **given)
+    same(cf.reduce(path, OPS, **given), by_key(monkeypatch, path, OPS, by=ZONES))

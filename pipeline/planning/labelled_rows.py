@@ -15,6 +15,7 @@ import numpy as np
 
 from chunkfold.boxes import Slices, extents_of
 from chunkfold.kernels import Accumulator, Partial
+from chunkfold.kernels.accumulator.partial import zero_partial
 from chunkfold.kernels.accumulator.regrouping import regrouped
 from chunkfold.kernels.fold.shapes import CPU_ACCUMULATORS, SPLIT_BYTES
 from chunkfold.planning.broadcast_inputs import BroadcastInput
@@ -67,6 +68,8 @@ class LabelledRows:
     ) -> Partial:
         """Group rows; see `WayOfRows`. Groups come first, each of all outputs."""
         groups, by = self.keys.count, partial(combine, self.folded)
+        if not done:
+            return zero_partial(self.folded, groups * outputs)
         every = [
             regrouped(self.folded, rows, self._groups_at(place, outputs), groups * outputs, by)
             for place, rows in done

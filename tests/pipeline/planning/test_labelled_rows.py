@@ -155,6 +155,16 @@ def test_elements_that_are_left_out_are_in_no_row(tmp_path: Path, monkeypatch):
     same(cf.reduce(path, OPS, **given), by_key(monkeypatch, path, OPS, **given))
 
 
+def test_where_nothing_can_be_read_groups_are_of_nothing(tmp_path: Path, monkeypatch):
+    path = stored(tmp_path, (3, 4, 6))
+    for chunk in (tmp_path / "a.zarr" / "c").rglob("*"):
+        if chunk.is_file():
+            chunk.write_bytes(b"spoiled")
+    ops, given = ["sum", "count"], {"by": ZONES, "on_bad_chunk": "skip", "axis": (0, 1, 2)}
+    assert in_rows(path, ops, **given)
+    same(cf.reduce(path, ops, **given), by_key(monkeypatch, path, ops, **given))
+
+
 def test_the_plan_says_which_kernels_fold_rows(tmp_path: Path):
     path = stored(tmp_path, (1, 8, 12))
     told = {one.what: one.choice for one in cf.plan(path, "mean", by=ZONES).explain()}

@@ -9,13 +9,14 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path, PurePosixPath
 
 from chunkfold.errors import OutputError, PlanError
 from chunkfold.redaction import shown_address
 from chunkfold.sources.source import Source
 from chunkfold.stores.addresses import is_zarr
+from chunkfold.workflows.staging_folder import before_of, clear_staging, staging_folder
 from chunkfold.workflows.uploads import EXISTS, check_remote, upload
 
 FORMATS = {
@@ -86,6 +87,7 @@ def check_writable(out: str | Path, *, overwrite: bool = False) -> None:
         raise PlanError(f"output {str(out)!r} names no file")
     if re.match(r"\w+:/", str(path)):
         raise PlanError(f"output {path} is a URL; this one is to be a local file or folder")
+    clear_staging(path)
     if os.path.lexists(path):
         if not overwrite:
             raise PlanError(f"output {path} {EXISTS}")
@@ -97,7 +99,8 @@ def check_writable(out: str | Path, *, overwrite: bool = False) -> None:
         what = "is not a folder" if path.parent.exists() else "does not exist: make that folder"
         raise PlanError(f"output {path} cannot be written: {path.parent} {what}")
     try:
-        _staging(path).rmdir()
+        with staging_folder(path) as folder:
+            folder.rmdir()
     except OSError as error:
         raise PlanError(f"output {path} cannot be written: {error}") from None
 
@@ -147,8 +150,7 @@ def staged(out: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
     """
     remote = is_remote(out)
     path = Path(PurePosixPath(str(out)).name) if remote else Path(out)
-    with naming(out):
-        folder = Path(tempfile.mkdtemp(prefix="chunkfold-")) if remote else _staging(path)
+    with naming(out), _folder_of(path, remote=remote) as folder:
         done = False
         try:
             made = folder / path.name
@@ -211,14 +213,16 @@ def _may_go(folder: Path) -> bool:
     return is_zarr(folder) or not any(folder.iterdir())
 
 
-def _staging(path: Path) -> Path:
-    """Make a folder beside an output, from which it moves into place whole."""
-    return Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+def _folder_of(path: Path, *, remote: bool) -> AbstractContextManager[Path]:
+    """Make a folder for an output: beside it if it is local, so that it moves into place whole."""
+    if remote:
+        return nullcontext(Path(tempfile.mkdtemp(prefix="chunkfold-")))
+    return staging_folder(path)
 
 
 def _put(made: Path, path: Path, *, overwrite: bool) -> None:
     """Move what was made into its place; what was there goes the moment before."""
-    before = made.parent / f"{path.name}.before"
+    before = before_of(made.parent, path)
     if not overwrite and os.path.lexists(path):
         raise PlanError(f"output {path} came meanwhile: it is not overwritten")
     # A file takes the place of another by itself; folders do not.

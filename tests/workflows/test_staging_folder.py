@@ -1,0 +1,91 @@
+"""Folders that killed commands left are removed by the next one, those of others are not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+from chunkfold.workflows import staging_folder as rooms
+from chunkfold.workflows.outputs import check_output, staged
+from chunkfold.workflows.staging_folder import before_of, clear_staging, staging_folder
+from tests.processes import BIN
+
+
+def left_behind(path: Path, *, machine: str | None = None, age: float = 3600) -> Path:
+    """Make a folder as a command leaves it that is killed."""
+    name = rooms._prefix(path) if machine is None else f".{path.name}.{machine}-"
+    folder = path.parent / f"{name}abcd"
+    folder.mkdir()
+    (folder / path.name).write_text("half")
+    os.utime(folder, (time.time() - age,) * 2)
+    return folder
+
+
+def test_what_was_left_behind_goes_before_the_next_is_made(tmp_path: Path):
+    out = tmp_path / "out.json"
+    left_behind(out)
+    with staged(out) as made:
+        assert [one.name for one in tmp_path.iterdir()] == [made.parent.name]
+        made.write_text("whole")
+    assert list(tmp_path.iterdir()) == [out]
+
+
+@pytest.mark.parametrize("name", ["a[b].zarr", "out?.json", "*.zarr"])
+def test_folders_of_other_outputs_of_other_machines_and_new_ones_stay(tmp_path: Path, name: str):
+    kept = [
+        left_behind(tmp_path / "other.zarr"),
+        left_behind(tmp_path / name, machine="deadbeef"),
+        left_behind(tmp_path / name, age=1),
+    ]
+    clear_staging(tmp_path / name)
+    assert sorted(tmp_path.iterdir()) == sorted(kept)
+
+
+def test_a_folder_in_which_something_is_made_stays(tmp_path: Path):
+    out = tmp_path / "out.zarr"
+    with staging_folder(out) as folder:
+        os.utime(folder, (0, 0))
+        clear_staging(out)
+        assert folder.is_dir()
+    clear_staging(out)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("new", [False, True])
+def test_what_was_set_aside_is_put_back_unless_another_took_its_place(tmp_path: Path, new: bool):
+    out = tmp_path / "out.json"
+    folder = left_behind(out)
+    before_of(folder, out).write_text("old")
+    os.utime(folder, (0, 0))
+    if new:
+        out.write_text("new")
+    check_output(out, overwrite=True)
+    assert out.read_text() == ("new" if new else "old")
+    assert list(tmp_path.iterdir()) == [out]
+
+
+@pytest.mark.timeout(120)
+def test_the_next_command_removes_what_a_killed_one_left(tmp_path: Path):
+    source, out = tmp_path / "a.zarr", tmp_path / "out.zarr"
+    zarr.create_array(source, data=np.ones((2, 6000, 3), "f4"), chunks=(2, 1, 3))
+    command = [BIN / "chunkfold", "project", source, out, "--op", "mean", "--axis", "0"]
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not (left := list(tmp_path.glob(".out.zarr.*/out.zarr"))):
+        assert running.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    assert left[0].is_dir()
+    assert not out.exists()
+    os.utime(left[0].parent, (0, 0))
+    subprocess.run(command, check=True, capture_output=True)
+    assert sorted(tmp_path.iterdir()) == sorted([source, out])

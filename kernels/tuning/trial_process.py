@@ -1,7 +1,8 @@
 """A child process that tries kernels, kept for the next request while it does well.
 
-Starting one costs about a second of imports. It ends when it was idle for a while, and when its
-parent does, however that ends: what it reads requests from is closed then.
+Starting one costs about a second of imports. It ends when it was idle for a while, or has answered
+many requests, and when its parent does, however that ends: what it reads requests from is closed
+then.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from typing import Any
 
 IDLE_S = 10.0
 """How long a child is kept that nobody asks anything, in seconds."""
+MOST_REQUESTS = 128
+"""That one child answers: drivers keep what they have compiled, some megabytes of each."""
 _PROGRAM = ("-m", "chunkfold.kernels.tuning.trial_child")
 
 
@@ -40,6 +43,8 @@ class TrialProcess:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.environment = dict(environment)
+        self.answered = 0
+        """Requests."""
         self._folder = Path(tempfile.mkdtemp(prefix="chunkfold-trial-"))
         # Held open: the child removes the folder when it ends.
         self._said = (self._folder / "stderr").open("w+b")
@@ -72,6 +77,7 @@ class TrialProcess:
                 code = self._process.wait(max(1.0, deadline - time.monotonic()))
                 raise ChildEndedError(code, self._last_words())
             answer += part
+        self.answered += 1
         return answer
 
     def _read(self, deadline: float) -> bytes:
@@ -142,11 +148,11 @@ class TrialProcesses:
 
     def _taken(self, environment: Mapping[str, str]) -> TrialProcess:
         kept, self._kept = self._kept, None
-        if kept is None or kept.environment != environment:
-            if kept is not None:
-                kept.stop()
-            kept = TrialProcess(environment)
-        return kept
+        if kept is not None:
+            if kept.environment == environment and kept.answered < MOST_REQUESTS:
+                return kept
+            kept.stop()
+        return TrialProcess(environment)
 
     def stop(self) -> None:
         """End the child that is kept, if there is one."""

@@ -323,9 +323,25 @@ def running(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
 
+ANSWERING = """
+import os, pickle, sys
+while True:
+    if pickle.load(sys.stdin.buffer) < 0:
+        os.abort()
+    print(os.getpid(), flush=True)
+"""
+
+
+def test_a_child_ends_when_it_has_answered_many_requests(processes: TrialProcesses, monkeypatch):
+    monkeypatch.setattr(trial_process, "_PROGRAM", ("-c", ANSWERING))
+    monkeypatch.setattr(trial_process, "MOST_REQUESTS", 3)
+    found = [int(processes.ask(1, dict(os.environ), 60)) for _ in range(7)]
+    assert [found.index(pid) for pid in found] == [0, 0, 0, 3, 3, 3, 6]
+    assert not running(found[0])
+
+
 def test_a_child_is_kept_while_it_does_well(processes: TrialProcesses, monkeypatch):
-    answering = "import os, pickle, sys\nwhile True: n = pickle.load(sys.stdin.buffer); n < 0 and os.abort(); print(os.getpid(), flush=True)"  # noqa: E501
-    monkeypatch.setattr(trial_process, "_PROGRAM", ("-c", answering))
+    monkeypatch.setattr(trial_process, "_PROGRAM", ("-c", ANSWERING))
     environment = dict(os.environ)
     first = int(processes.ask(1, environment, 60))
     assert int(processes.ask(2, environment, 60)) == first

@@ -163,7 +163,9 @@ def staged(out: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
         finally:
             if done:  # nobody writes to it any more
                 shutil.rmtree(folder, ignore_errors=True)
-            _remove(folder)
+            before = before_of(folder, path)
+            if os.path.lexists(path) or not os.path.lexists(before):  # else it is not put back yet
+                _remove(folder)
 
 
 def refuse_sources(out: str | Path | None, sources: Iterable[Source]) -> None:

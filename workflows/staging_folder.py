@@ -1,20 +1,21 @@
-"""Folders in which outputs are made, beside their place: those of commands that were killed go."""
+"""Folders in which outputs are made, beside their place; what killed commands left is removed."""
 
 from __future__ import annotations
 
 import fcntl
 import glob
+import hashlib
 import os
+import platform
 import shutil
 import tempfile
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-_NEW_S = 60.0
-"""A folder that is younger may be about to be locked."""
+_UNLOCKED_S = 60.0
+"""An empty folder that is younger may be about to be locked."""
 
 
 @contextmanager
@@ -52,7 +53,8 @@ def clear_staging(path: Path) -> None:
 def _clear(folder: Path, path: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        if time.time() - os.fstat(descriptor).st_mtime < _NEW_S or not _lock(descriptor):
+        young = time.time() - os.fstat(descriptor).st_mtime < _UNLOCKED_S
+        if not _lock(descriptor) or (young and not any(folder.iterdir())):
             return
         before = before_of(folder, path)
         if os.path.lexists(before) and not os.path.lexists(path):
@@ -72,12 +74,12 @@ def _lock(descriptor: int) -> bool:
 
 
 def _prefix(path: Path) -> str:
-    """Return what names of an output's folders begin with, on this machine since it was started.
+    """Return what names of an output's folders begin with, on this machine.
 
     Locks of another machine need not be seen on this one.
     """
-    try:
-        machine = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
-    except OSError:
-        machine = f"{uuid.getnode():012x}"[-8:]
-    return f".{path.name}.{machine}-"
+    machine = ""
+    with suppress(OSError):
+        machine = Path("/etc/machine-id").read_text()
+    known = f"{machine}|{platform.node()}|{path.name}"
+    return f".{path.name[:100]}.{hashlib.sha256(known.encode()).hexdigest()[:8]}-"

@@ -43,16 +43,16 @@ def regrouped(
         if most == 1:
             break
         together = min(most, _TOGETHER)
-        place = np.arange(len(owners)) - np.repeat(begins, sizes)
-        firsts = np.flatnonzero(place % together == 0)
+        rank = np.arange(len(owners)) - np.repeat(begins, sizes)
+        firsts = np.flatnonzero(rank % together == 0)
         left = np.diff(firsts, append=len(owners))
-        places = np.append(order, rows.outputs)  # behind the last there is nothing
-        chosen = (places[np.where(n < left, firsts + n, -1)] for n in range(together))
+        numbers = np.append(order, rows.outputs)  # behind the last there is nothing
+        chosen = (numbers[np.where(n < left, firsts + n, -1)] for n in range(together))
         several = [taken(accumulator, rows, one) for one in chosen]
         rows, owners = combine(several), owners[firsts]
         order = np.arange(len(owners))
     if not len(owners):
         return zero_partial(accumulator, outputs)
-    places = np.full(outputs, rows.outputs)
-    places[owners] = order
-    return taken(accumulator, rows, places)
+    numbers = np.full(outputs, rows.outputs)
+    numbers[owners] = order
+    return taken(accumulator, rows, numbers)

@@ -10,7 +10,6 @@ import numpy as np
 from chunkfold.boxes import Slices
 from chunkfold.kernels import Accumulator, Partial
 from chunkfold.kernels.accumulator.factoring import Factoring, RowSums, factoring
-from chunkfold.kernels.fold.shapes import split_bytes
 from chunkfold.planning.broadcast_inputs import BroadcastInput
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_boxes import Inputs
@@ -37,7 +36,7 @@ class FactoredWeights:
         return self.factoring.rows
 
     @property
-    def without(self) -> int:
+    def left_out(self) -> int:
         """The number of the input that has weights."""
         return self.factoring.number
 
@@ -48,9 +47,8 @@ class FactoredWeights:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all accumulators of a tile's rows, on the device and read back."""
-        each = self.folded.nbytes
-        return split_bytes(self.rows.of_leaf, each) + 3 * self.rows.of_leaf * each
+        """Bytes of accumulators of rows, on the device and read back, beside those of results."""
+        return self.rows.open_bytes(self.folded) + 3 * self.rows.of_tile * self.folded.nbytes
 
     def joined(
         self,
@@ -79,15 +77,15 @@ def factored_weights(
 ) -> FactoredWeights | None:
     """Return how rows are weighed; None if elements are.
 
-    Those of a row differ along the reduced axes that weights lack alone. These must be long, and
-    exact sums all that is asked for. `held` are inputs behind so many `staged` ones: weights, then
-    a mask.
+    Elements of a row differ only along reduced axes that weights lack. These must be long, and
+    exact sums all that is asked for. `held` are inputs behind so many `staged` ones: weights, a
+    mask, or weights and then a mask.
     """
     if not held or layout.coarsened:
         return None
     weights, *others = held
     rows = Rows.of(layout, weights.axes, Inputs(staged=staged, held=tuple(others)))
-    if rows.elements < LEAST_ELEMENTS or rows.count > MOST_ROWS:
+    if rows.elements < LEAST_ELEMENTS or rows.of_tile > MOST_ROWS:
         return None
     found = factoring(accumulator, staged)
     if found is None or not np.isfinite(weights.values).all():

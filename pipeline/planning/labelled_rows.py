@@ -17,13 +17,12 @@ from chunkfold.boxes import Slices, extents_of
 from chunkfold.kernels import Accumulator, Partial
 from chunkfold.kernels.accumulator.partial import zero_partial
 from chunkfold.kernels.accumulator.regrouping import regrouped
-from chunkfold.kernels.fold.shapes import CPU_ACCUMULATORS, SPLIT_BYTES
 from chunkfold.planning.broadcast_inputs import BroadcastInput
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.grouping import AnyKeys
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_boxes import Inputs
-from chunkfold.planning.rows import Rows
+from chunkfold.planning.rows import MOST_OPEN, Rows
 from chunkfold.planning.tiles import Combine
 
 KINDS = frozenset({"cpu"})
@@ -35,8 +34,6 @@ LEAST_OF_LEAF = 4
 MOST_BYTES = 512 << 20
 """Of accumulators of a tile's rows, on the device and read back."""
 
-MOST_PLACES = 64
-"""Places at which leaves have rows: at each is a fold, with buffers of its own."""
 _COPIES = 6
 """Of rows that were read back, while they are grouped."""
 
@@ -48,7 +45,7 @@ class LabelledRows:
     rows: Rows
     folded: Accumulator
     keys: Keys
-    without: ClassVar[None] = None
+    left_out: ClassVar[None] = None
 
     @property
     def whole(self) -> Accumulator:
@@ -57,24 +54,20 @@ class LabelledRows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all accumulators of a tile's rows, on the device and read back."""
-        each, of_leaf = self.folded.nbytes, self.rows.of_leaf
-        spare = min(SPLIT_BYTES, CPU_ACCUMULATORS * each)
-        on_device = self.rows.places * max(of_leaf * each, spare)
-        return on_device + _COPIES * self.rows.count * each
+        """Bytes of accumulators of rows, on the device and read back, beside those of results."""
+        return self.rows.open_bytes(self.folded) + _COPIES * self.rows.of_tile * self.folded.nbytes
 
     def joined(
         self, done: Sequence[tuple[Slices, Partial]], outputs: int, combine: Combine
     ) -> Partial:
         """Group rows; see `WayOfRows`. Groups come first, each of all outputs."""
         groups, by = self.keys.count, partial(combine, self.folded)
-        if not done:
-            return zero_partial(self.folded, groups * outputs)
-        every = [
-            regrouped(self.folded, rows, self._groups_at(place, outputs), groups * outputs, by)
-            for place, rows in done
-        ]
-        return by(every)
+        found = zero_partial(self.folded, groups * outputs)
+        for number, (place, rows) in enumerate(done):
+            numbers = self._groups_at(place, outputs)
+            some = regrouped(self.folded, rows, numbers, groups * outputs, by)
+            found = by([found, some]) if number else some
+        return found
 
     def _groups_at(self, place: Slices, outputs: int) -> np.ndarray:
         """Return which output of which group each row at a place belongs to: integers, (rows,)."""
@@ -109,7 +102,7 @@ def labelled_rows(
     if (
         rows.elements < LEAST_ELEMENTS
         or rows.elements_of_leaf < LEAST_OF_LEAF
-        or rows.places > MOST_PLACES
+        or rows.boxes > MOST_OPEN
         or made.nbytes > MOST_BYTES
     ):
         return None

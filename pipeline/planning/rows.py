@@ -12,9 +12,13 @@ import numpy as np
 from chunkfold.boxes import Slices, extents_of, place_of
 from chunkfold.grid import Piece
 from chunkfold.kernels import Accumulator, Box, Partial
+from chunkfold.kernels.fold.shapes import CPU_ACCUMULATORS, SPLIT_BYTES
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_boxes import Inputs, leaf_box
 from chunkfold.planning.tiles import Combine
+
+MOST_OPEN = 32
+"""Boxes of rows that are folded at a time: each has accumulators of its own on the device."""
 
 
 class RowsRead(NamedTuple):
@@ -23,38 +27,41 @@ class RowsRead(NamedTuple):
     box: Box
     """To the kernels: its outputs are rows."""
     place: Slices
-    """The rows, along the axes that are kept or tell rows apart: among those of the selection."""
+    """The box of rows among those of the selection, along axes that are kept or tell them apart."""
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows of a tile, which some of the reduced axes tell apart."""
+    """The rows of a tile, which some of the reduced axes tell apart.
+
+    Of an array of times, latitudes and longitudes that is reduced along all three, a row has all
+    elements of one latitude, where it is that which has weights.
+    """
 
     layout: Layout
     """The tile's, in which those axes are kept."""
-    outputs: tuple[int, ...]
+    output_axes: tuple[int, ...]
     """Axes that are kept of what is reduced."""
     inputs: Inputs
-    count: int
+    of_tile: int
     """Rows of a tile, at most."""
+    boxes: int
+    """Boxes of rows that leaves cut a tile into."""
 
     @classmethod
     def of(cls, layout: Layout, apart: Sequence[int], inputs: Inputs) -> Rows:
         """Return those of a layout, told apart by their places along some axes."""
-        folded = tuple(n for n in layout.reduced if n not in apart)
-        each = math.prod(layout.shape[n] for n in layout.reduced if n in apart)
-        count = each * max(layout.most_outputs, 1)
-        return cls(replace(layout, reduced=folded), layout.kept, inputs, count)
+        along = [n for n in layout.reduced if n in apart]
+        summed = tuple(n for n in layout.reduced if n not in apart)
+        each = math.prod(layout.shape[n] for n in along)
+        boxes = math.prod(int(np.count_nonzero(layout.axes[n].lengths)) for n in along)
+        of_tile = each * max(layout.most_outputs, 1)
+        return cls(replace(layout, reduced=summed), layout.kept, inputs, of_tile, boxes)
 
     @property
     def of_leaf(self) -> int:
         """Rows of a leaf, at most."""
         return max(self.layout.most_outputs, 1)
-
-    @property
-    def places(self) -> int:
-        """In how many places leaves have rows of a tile, each of which is folded by itself."""
-        return -(-self.count // self.of_leaf)
 
     @property
     def elements(self) -> int:
@@ -66,16 +73,22 @@ class Rows:
         """Elements of each that a leaf has, at most."""
         return math.prod(self.layout.axes[n].cells.cell for n in self.layout.reduced)
 
+    def open_bytes(self, accumulator: Accumulator) -> int:
+        """Return what the folds hold on the device that are open at a time."""
+        each = accumulator.nbytes
+        spare = min(SPLIT_BYTES, CPU_ACCUMULATORS * each)
+        return min(self.boxes, MOST_OPEN) * max(self.of_leaf * each, spare)
+
     def read(self, pieces: Sequence[Piece], within: Sequence[slice]) -> RowsRead:
         """Describe a part of a leaf."""
         box = leaf_box(self.layout, pieces, within, self.inputs)
         return RowsRead(box, place_of(pieces, within, self.layout.kept))
 
     def outputs_at(self, place: Slices) -> np.ndarray:
-        """Return which of a box of outputs each of their rows belongs to: int64, (rows,)."""
+        """Return which of the outputs of a box of rows each belongs to: int64, (rows,)."""
         shape = extents_of(place)
         own = [
-            size if n in self.outputs else 1
+            size if n in self.output_axes else 1
             for n, size in zip(self.layout.kept, shape, strict=True)
         ]
         numbers = np.arange(math.prod(own)).reshape(own)
@@ -94,8 +107,8 @@ class WayOfRows(Protocol):
         """What a row is folded into."""
 
     @property
-    def without(self) -> int | None:
-        """The number of the input that folds of rows do without, if any."""
+    def left_out(self) -> int | None:
+        """The number of the input that is left out where rows are folded, if one is."""
 
     @property
     def whole(self) -> Accumulator:
@@ -103,9 +116,9 @@ class WayOfRows(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all accumulators of a tile's rows, on the device and read back."""
+        """Bytes of accumulators of rows, on the device and read back, beside those of results."""
 
     def joined(
         self, done: Sequence[tuple[Slices, Partial]], outputs: int, combine: Combine
     ) -> Partial:
-        """Return the partial of a box of outputs, by places of rows and what was folded there."""
+        """Return the partial of so many outputs, of boxes of rows and what was folded of each."""

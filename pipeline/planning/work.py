@@ -92,7 +92,7 @@ class Work:
         return leaf_box(self.layout, pieces, within, self._inputs)
 
     @cached_property
-    def rows(self) -> WayOfRows | None:
+    def rowwise(self) -> WayOfRows | None:
         """How outputs are made of rows, which are folded first; None if elements are folded."""
         return way_of_rows(
             self.accumulator,
@@ -107,13 +107,13 @@ class Work:
     @property
     def folded(self) -> Accumulator:
         """What elements are folded into first."""
-        return self.accumulator if self.rows is None else self.rows.folded
+        return self.accumulator if self.rowwise is None else self.rowwise.folded
 
     def folded_box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Box:
         """Describe a part of a leaf to the kernels that fold it: its rows, where there are any."""
-        if self.rows is None:
+        if self.rowwise is None:
             return self.box(pieces, within)
-        return self.rows.rows.read(pieces, within).box
+        return self.rowwise.rows.read(pieces, within).box
 
     def keyed_box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> KeyedBox:
         """Describe one whose elements have keys."""

@@ -24,7 +24,7 @@ def kernels_of(
 
     Without `by_rows` those that fold elements, also where rows are folded first.
     """
-    by_rows &= work.rows is not None
+    by_rows &= work.rowwise is not None
     if work.keys is not None and not by_rows:
         return frozenset({way_of(output_box.outputs)})
     boxes = boxes_of(work, output_box, buffer_bytes, by_rows=by_rows)
@@ -41,7 +41,7 @@ def boxes_of(
     Boxes differ in extents, but what matters of one is whether it is 1 and whether it is all there
     is: the least and the largest along an axis are of every kind that occurs.
     """
-    by_rows &= work.rows is not None
+    by_rows &= work.rowwise is not None
     if work.keys is not None and not by_rows:
         return []
     layout = work.layout

@@ -231,8 +231,8 @@ def fold_input_of(work: Work, pieces: Sequence[Piece], within: Sequence[slice]) 
     keyed = rows = None
     if work.keys is not None:
         keyed = work.keyed_box(pieces, within), work.keys.place(pieces, within)
-    if work.rows is not None:
-        rows = work.rows.rows.read(pieces, within)
+    if work.rowwise is not None:
+        rows = work.rowwise.rows.read(pieces, within)
     return FoldInput(extents_of(within), work.box(pieces, within), keyed, rows)
 
 

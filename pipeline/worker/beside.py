@@ -166,7 +166,7 @@ class Beside:
     def _begun(self, number: int, place: Slices) -> _Underway:
         work, window = self._work, OutputBox(number, (), place, by_cell=self._work.skips)
         kernels = kernels_of(work, window, self._buffer_bytes)
-        if window.outputs == 1 and work.keys is None and work.rows is None:
+        if window.outputs == 1 and work.keys is None and work.rowwise is None:
             kernels = ONE_OUTPUT  # whatever is read of a leaf
         tuning = self._owned.tuning(work.folded, work.variant, kernels)
         nbytes = work.groups * window.outputs * work.accumulator.nbytes

@@ -36,13 +36,10 @@ class QuestionFolds:
             self._numbering = Numbering(owned.opened, work.numbering, tuning, queue)
 
     def begin(self, accumulator: Accumulator, tuning: Tuning, outputs: int) -> QuestionFold:
-        """Return what folds into so many outputs, of each group if there are groups.
-
-        Where rows are folded first they are tuned as they come.
-        """
+        """Return what folds into so many outputs, of each group if there are groups."""
         work, opened = self._work, self._owned.opened
-        if work.rows is not None and accumulator == work.accumulator:
-            return RowsFold(self._owned, work.rows, work.variant, outputs, self._queue)
+        if work.rowwise is not None and accumulator == work.accumulator:
+            return RowsFold(self._owned, work.rowwise, tuning, work.variant, outputs, self._queue)
         if work.keys is None:
             return Fold(opened, accumulator, tuning, outputs, self._queue)
         return KeyedFold(opened, accumulator, tuning, work.groups, outputs, self._queue)

@@ -7,31 +7,35 @@ from collections.abc import Sequence
 import pyopencl as cl
 
 from chunkfold.boxes import Slices, place_key
-from chunkfold.kernels import Accumulator, Box, Combiner, Fold, Partial
+from chunkfold.kernels import Accumulator, Box, Combiner, Fold, Partial, Tuning
 from chunkfold.kernels.fold.launch import Input
 from chunkfold.kernels.fold.profile import Profile, merged
-from chunkfold.planning.rows import RowsRead, WayOfRows
+from chunkfold.planning.rows import MOST_OPEN, RowsRead, WayOfRows
 from chunkfold.worker.worker_device import WorkerDevice
 
 
 class RowsFold:
     """Folds into some outputs of which rows are joined: see `Fold`.
 
-    Rows that are read together have accumulators of their own.
+    Each box of rows has a fold of its own. When they are too many, all are ended and joined.
     """
 
     def __init__(
         self,
         owned: WorkerDevice,
         way: WayOfRows,
+        tuning: Tuning,
         variant: str | None,
         outputs: int,
         queue: cl.CommandQueue,
     ) -> None:
-        self._owned, self._way, self._variant = owned, way, variant
+        self._owned, self._way = owned, way
+        self._tuning, self._variant = tuning, variant
         self._outputs, self._queue = outputs, queue
         self._folds: dict[tuple[tuple[int, int], ...], tuple[Fold, Slices]] = {}
-        self._combined: list[Profile] = []
+        self._joined: Partial | None = None
+        """Of folds that were ended before."""
+        self._profiles: list[Profile] = []
 
     @property
     def accumulator(self) -> Accumulator:
@@ -50,27 +54,39 @@ class RowsFold:
         """Enqueue the fold of a box; parameters, result and what is raised as of `Fold.add`."""
         key = place_key(rows.place)
         if key not in self._folds:
+            if len(self._folds) == MOST_OPEN:
+                self._joined = self._ended()
             self._folds[key] = self._begun(rows.box), rows.place
-        given = [one for n, one in enumerate(inputs) if n != self._way.without]
+        given = [one for n, one in enumerate(inputs) if n != self._way.left_out]
         return self._folds[key][0].add(given, rows.box, wait_for)
 
     def finish(self) -> Partial:
         """Read the partial back, and start anew from zero; raises as `Fold.finish`."""
-        done = [(place, fold.finish()) for fold, place in self._folds.values()]
-        return self._way.joined(done, self._outputs, self._combine)
+        partial, self._joined = self._ended(), None
+        return partial
 
     def profile(self) -> Profile:
         """Return the times of every launch that `finish` has proved done."""
-        combined, self._combined = self._combined, []
-        return merged([*combined, *(fold.profile() for fold, _ in self._folds.values())])
+        profiles, self._profiles = self._profiles, []
+        return merged(profiles)
 
     def _begun(self, box: Box) -> Fold:
-        tuning = self._owned.tuning(self._way.folded, self._variant, {box.kernel})
-        return Fold(self._owned.opened, self._way.folded, tuning, box.outputs, self._queue)
+        folded = self._way.folded
+        return Fold(self._owned.opened, folded, self._tuning, box.outputs, self._queue)
+
+    def _ended(self) -> Partial:
+        """End all folds, and join what comes of them with what was joined before."""
+        done = [(place, fold.finish()) for fold, place in self._folds.values()]
+        self._profiles += [fold.profile() for fold, _ in self._folds.values()]
+        self._folds.clear()
+        found = self._way.joined(done, self._outputs, self._combine)
+        if self._joined is None:
+            return found
+        return self._combine(self.accumulator, [self._joined, found])
 
     def _combine(self, accumulator: Accumulator, partials: Sequence[Partial]) -> Partial:
         tuning = self._owned.tuning(accumulator, self._variant)
         combiner = Combiner(self._owned.opened, accumulator, tuning)
         combined = combiner.combine(partials)
-        self._combined.append(combiner.profile())
+        self._profiles.append(combiner.profile())
         return combined

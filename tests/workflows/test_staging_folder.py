@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import time
@@ -12,19 +11,18 @@ import numpy as np
 import pytest
 import zarr
 
-from chunkfold.workflows import staging_folder as rooms
+from chunkfold.workflows import staging_folder as folders
 from chunkfold.workflows.outputs import check_output, staged
 from chunkfold.workflows.staging_folder import before_of, clear_staging, staging_folder
 from tests.processes import BIN
 
 
-def left_behind(path: Path, *, machine: str | None = None, age: float = 3600) -> Path:
+def left_behind(path: Path, *, machine: str | None = None) -> Path:
     """Make a folder as a command leaves it that is killed."""
-    name = rooms._prefix(path) if machine is None else f".{path.name}.{machine}-"
+    name = folders._prefix(path) if machine is None else f".{path.name}.{machine}-"
     folder = path.parent / f"{name}abcd"
     folder.mkdir()
     (folder / path.name).write_text("half")
-    os.utime(folder, (time.time() - age,) * 2)
     return folder
 
 
@@ -39,10 +37,12 @@ def test_what_was_left_behind_goes_before_the_next_is_made(tmp_path: Path):
 
 @pytest.mark.parametrize("name", ["a[b].zarr", "out?.json", "*.zarr"])
 def test_folders_of_other_outputs_of_other_machines_and_new_ones_stay(tmp_path: Path, name: str):
+    empty = tmp_path / f"{folders._prefix(tmp_path / name)}abcd"
+    empty.mkdir()  # as before it is locked
     kept = [
         left_behind(tmp_path / "other.zarr"),
         left_behind(tmp_path / name, machine="deadbeef"),
-        left_behind(tmp_path / name, age=1),
+        empty,
     ]
     clear_staging(tmp_path / name)
     assert sorted(tmp_path.iterdir()) == sorted(kept)
@@ -51,7 +51,7 @@ def test_folders_of_other_outputs_of_other_machines_and_new_ones_stay(tmp_path: 
 def test_a_folder_in_which_something_is_made_stays(tmp_path: Path):
     out = tmp_path / "out.zarr"
     with staging_folder(out) as folder:
-        os.utime(folder, (0, 0))
+        (folder / "out.zarr").mkdir()
         clear_staging(out)
         assert folder.is_dir()
     clear_staging(out)
@@ -63,7 +63,6 @@ def test_what_was_set_aside_is_put_back_unless_another_took_its_place(tmp_path: 
     out = tmp_path / "out.json"
     folder = left_behind(out)
     before_of(folder, out).write_text("old")
-    os.utime(folder, (0, 0))
     if new:
         out.write_text("new")
     check_output(out, overwrite=True)
@@ -86,6 +85,31 @@ def test_the_next_command_removes_what_a_killed_one_left(tmp_path: Path):
     running.wait()
     assert left[0].is_dir()
     assert not out.exists()
-    os.utime(left[0].parent, (0, 0))
     subprocess.run(command, check=True, capture_output=True)
     assert sorted(tmp_path.iterdir()) == sorted([source, out])
+
+
+def test_what_cannot_be_put_back_is_kept(tmp_path: Path, monkeypatch):
+    out = tmp_path / "out.zarr"
+    with staged(out) as made:
+        made.mkdir()
+        (made / "zarr.json").write_text("{}")
+    true_rename = Path.rename
+
+    def fails_back(path: Path, target: Path) -> Path:
+        if target == out:
+            raise OSError("input/output error")
+        return true_rename(path, target)
+
+    def replaces() -> None:
+        with staged(out, overwrite=True) as made:
+            made.mkdir()
+            monkeypatch.setattr(Path, "rename", fails_back)
+            monkeypatch.setattr(Path, "replace", fails_back)
+
+    with pytest.raises(OSError, match="input/output"):
+        replaces()
+    monkeypatch.undo()
+    assert not out.exists()
+    check_output(out, overwrite=True)
+    assert (out / "zarr.json").read_text() == "{}"

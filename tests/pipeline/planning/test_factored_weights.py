@@ -43,7 +43,7 @@ def stored(folder: Path, chunks: tuple[int, ...], *, nans: bool = False) -> str:
 
 
 def is_factored(path: str, **given: Any) -> bool:
-    return Work.of("", cf.plan(path, OPS, **given)).rows is not None
+    return Work.of("", cf.plan(path, OPS, **given)).rowwise is not None
 
 
 def one_by_one(monkeypatch, path: str, **given: Any) -> Any:

@@ -13,7 +13,7 @@ from distributed import Client
 import chunkfold as cf
 from chunkfold.planning import labelled_rows
 from chunkfold.planning.work import Work
-from chunkfold.worker import ring
+from chunkfold.worker import ring, rows_fold
 from tests.conftest import DEVICES
 
 pytestmark = pytest.mark.unoptimised
@@ -45,7 +45,7 @@ def stored(folder: Path, chunks: tuple[int, ...], *, nans: bool = False) -> str:
 
 
 def in_rows(path: str, ops: list[str], **given: Any) -> bool:
-    return Work.of("", cf.plan(path, ops, **given)).rows is not None
+    return Work.of("", cf.plan(path, ops, **given)).rowwise is not None
 
 
 def by_key(monkeypatch, path: str, ops: list[str], **given: Any) -> Any:
@@ -103,7 +103,7 @@ def test_labels_of_all_reduced_axes_are_keys_of_elements(tmp_path: Path, given: 
     assert not in_rows(stored(tmp_path, (2, 3, 5)), ["sum"], **given)
 
 
-@pytest.mark.parametrize("name", ["LEAST_ELEMENTS", "LEAST_OF_LEAF", "MOST_BYTES", "MOST_PLACES"])
+@pytest.mark.parametrize("name", ["LEAST_ELEMENTS", "LEAST_OF_LEAF", "MOST_BYTES", "MOST_OPEN"])
 def test_rows_that_do_not_pay_are_not_made(tmp_path: Path, monkeypatch, name: str):
     path = stored(tmp_path, (2, 3, 5))
     assert in_rows(path, ["sum"], by=ZONES)
@@ -138,6 +138,20 @@ def test_workers_group_rows_so_too_and_combine_what_each_has(tmp_path: Path, mon
     made = cf.LocalOpenCLCluster(DEVICES[0].spec, workers_per_device=2, dashboard_address=None)
     with made as cluster, Client(cluster) as client:
         same(cf.reduce(path, OPS, client=client, **given), want)
+
+
+def test_boxes_of_rows_are_joined_when_they_are_too_many(tmp_path: Path, monkeypatch):
+    path = stored(tmp_path, (2, 3, 5))
+    monkeypatch.setattr(rows_fold, "MOST_OPEN", 2)
+    assert in_rows(path, OPS, by=ZONES)
+    same(cf.reduce(path, OPS, by=ZONES), by_key(monkeypatch, path, OPS, by=ZONES))
+
+
+def test_boxes_of_rows_are_counted_along_each_axis(tmp_path: Path):
+    path = stored(tmp_path, (9, 7, 11))
+    work = Work.of("", cf.plan(path, "sum", by=ZONES, selection=(..., slice(1, 12))))
+    assert work.rowwise is not None
+    assert work.rowwise.rows.boxes == work.layout.leaves
 
 
 def test_sums_that_expansions_lose_are_folded_again_by_key(tmp_path: Path, monkeypatch):

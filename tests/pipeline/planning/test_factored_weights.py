@@ -56,7 +56,7 @@ def one_by_one(monkeypatch, path: str, **given: Any) -> Any:
 def same(found: Any, wanted: Any) -> None:
     assert list(found) == list(wanted)
     for op, one in found.items():
-        np.testing.assert_array_equal(one, wanted[op])
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(wanted[op]))
 
 
 @pytest.mark.parametrize("chunks", [(1, 8, 12), (2, 3, 5)], ids=str)

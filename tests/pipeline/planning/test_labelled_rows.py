@@ -15,9 +15,9 @@ from chunkfold.planning import labelled_rows
 from chunkfold.planning.work import Work
 from chunkfold.worker import ring, rows_fold
 from tests.conftest import DEVICES
+from tests.pipeline.planning.test_factored_weights import SHAPE, same, stored
 
 pytestmark = pytest.mark.unoptimised
-SHAPE = (9, 8, 12)
 OPS = ["mean", "var", "min", "argmax", "count"]
 ZONES = np.random.default_rng(1).integers(-1, 4, SHAPE[1:])
 
@@ -30,20 +30,6 @@ def few_elements(monkeypatch):
     monkeypatch.setattr(labelled_rows, "LEAST_OF_LEAF", 1)
 
 
-def stored(folder: Path, chunks: tuple[int, ...], *, nans: bool = False) -> str:
-    """Store numbers of many magnitudes in chunks of which some are absent."""
-    rng = np.random.default_rng(0)
-    values = rng.standard_normal(SHAPE) * 10.0 ** rng.integers(-9, 9, SHAPE)
-    values[:3] = 7
-    if nans:
-        values[rng.random(SHAPE) < 0.3] = np.nan
-    made = zarr.create_array(
-        folder / "a.zarr", shape=SHAPE, chunks=chunks, dtype="f4", fill_value=7, overwrite=True
-    )
-    made[...] = values
-    return str(folder / "a.zarr")
-
-
 def in_rows(path: str, ops: list[str], **given: Any) -> bool:
     return Work.of("", cf.plan(path, ops, **given)).rowwise is not None
 
@@ -53,12 +39,6 @@ def by_key(monkeypatch, path: str, ops: list[str], **given: Any) -> Any:
         patched.setattr(labelled_rows, "LEAST_ELEMENTS", 1 << 40)
         assert not in_rows(path, ops, **given)
         return cf.reduce(path, ops, **given)
-
-
-def same(found: Any, wanted: Any) -> None:
-    assert list(found) == list(wanted)
-    for op, one in found.items():
-        np.testing.assert_array_equal(np.asarray(one), np.asarray(wanted[op]))
 
 
 @pytest.mark.parametrize("chunks", [(1, 8, 12), (2, 3, 5)], ids=str)

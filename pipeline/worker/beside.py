@@ -88,7 +88,7 @@ class Beside:
         self._owned, self._work, self._first = owned, work, first
         self._totals, self._combine = totals, combine
         self._buffer_bytes, self._room = buffer_bytes, room
-        self._folds = QuestionFolds(owned, work, queue)
+        self._folds = QuestionFolds(owned, work, queue, combine)
         self._tiles = defaultdict[int, _Tile](_Tile)
         self._open: dict[Hashable, _Underway] = {}
         """Those used last behind the others."""

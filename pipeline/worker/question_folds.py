@@ -11,6 +11,7 @@ from chunkfold.kernels import Accumulator, Fold, KeyedFold, Tuning
 from chunkfold.kernels.fold.launch import Input
 from chunkfold.kernels.fold.numbering import KERNELS, Numbering
 from chunkfold.planning.group_keys import Keys
+from chunkfold.planning.tiles import Combine
 from chunkfold.planning.work import Work
 from chunkfold.reading.reads import FoldInput
 from chunkfold.worker.device_inputs import DeviceKeys, HeldKeys, uploaded
@@ -24,8 +25,10 @@ QuestionFold = Fold | KeyedFold | RowsFold
 class QuestionFolds:
     """Begins folds, and gives them what they need beside elements: keys, weights, masks."""
 
-    def __init__(self, owned: WorkerDevice, work: Work, queue: cl.CommandQueue) -> None:
-        self._owned, self._work, self._queue = owned, work, queue
+    def __init__(
+        self, owned: WorkerDevice, work: Work, queue: cl.CommandQueue, combine: Combine
+    ) -> None:
+        self._owned, self._work, self._queue, self._combine = owned, work, queue, combine
         self._held = [uploaded(one, owned.opened) for one in work.held]
         self._of_labels: DeviceKeys | None = None
         self._numbering: Numbering | None = None
@@ -39,7 +42,7 @@ class QuestionFolds:
         """Return what folds into so many outputs, of each group if there are groups."""
         work, opened = self._work, self._owned.opened
         if work.rowwise is not None and accumulator == work.accumulator:
-            return RowsFold(self._owned, work.rowwise, tuning, work.variant, outputs, self._queue)
+            return RowsFold(self._owned, work.rowwise, tuning, outputs, self._queue, self._combine)
         if work.keys is None:
             return Fold(opened, accumulator, tuning, outputs, self._queue)
         return KeyedFold(opened, accumulator, tuning, work.groups, outputs, self._queue)

@@ -76,7 +76,7 @@ class Ring:
         ]
         """What answers other questions of what is read."""
         self.extremes = ExtremesFound(work.layout, wanted=work.extremes)
-        self._folds = QuestionFolds(owned, work, self._queue)
+        self._folds = QuestionFolds(owned, work, self._queue, combine)
         self._free: deque[StagingSlot] = deque()
         self._readers, self._priority = owned.readers_for(work), priority
         self._made, self._most = 0, ring_slots(self._readers)

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import pyopencl as cl
 
 from chunkfold.boxes import Slices, place_key
-from chunkfold.kernels import Accumulator, Box, Combiner, Fold, Partial, Tuning
+from chunkfold.kernels import Accumulator, Box, Fold, Partial, Tuning
 from chunkfold.kernels.fold.launch import Input
 from chunkfold.kernels.fold.profile import Profile, merged
 from chunkfold.planning.rows import MOST_OPEN, RowsRead, WayOfRows
+from chunkfold.planning.tiles import Combine
 from chunkfold.worker.worker_device import WorkerDevice
 
 
@@ -25,13 +26,12 @@ class RowsFold:
         owned: WorkerDevice,
         way: WayOfRows,
         tuning: Tuning,
-        variant: str | None,
         outputs: int,
         queue: cl.CommandQueue,
+        combine: Combine,
     ) -> None:
-        self._owned, self._way = owned, way
-        self._tuning, self._variant = tuning, variant
-        self._outputs, self._queue = outputs, queue
+        self._owned, self._way, self._tuning = owned, way, tuning
+        self._outputs, self._queue, self._combine = outputs, queue, combine
         self._folds: dict[tuple[tuple[int, int], ...], tuple[Fold, Slices]] = {}
         self._joined: Partial | None = None
         """Of folds that were ended before."""
@@ -83,10 +83,3 @@ class RowsFold:
         if self._joined is None:
             return found
         return self._combine(self.accumulator, [self._joined, found])
-
-    def _combine(self, accumulator: Accumulator, partials: Sequence[Partial]) -> Partial:
-        tuning = self._owned.tuning(accumulator, self._variant)
-        combiner = Combiner(self._owned.opened, accumulator, tuning)
-        combined = combiner.combine(partials)
-        self._profiles.append(combiner.profile())
-        return combined

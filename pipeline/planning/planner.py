@@ -224,6 +224,7 @@ def _planned(
     )
     runs = Counter(block.tiles for block in blocks)
     tree = Tree(max(runs.values(), default=1), fan_in(partial_bytes))
+    rows = way_of_rows(accumulator, layout, request.held, len(sources), keys, terms.kinds)
     # Readers keep the cores busy; blocks that run at once only see to it that they go on.
     ways = itertools.product(range(readers, 0, -1), range(terms.threads, 0, -1), (True, False))
     for (reading, at_once, by_rows), fetching in itertools.product(ways, flights(sources)):
@@ -239,9 +240,7 @@ def _planned(
             fetching,
             keys,
             request.held,
-            way_of_rows(
-                accumulator, layout, request.held, len(sources), keys, terms.kinds, by_rows=by_rows
-            ),
+            rows if by_rows else None,
             leaving,
             kept_bytes(request, layout, terms),
         )

@@ -116,6 +116,7 @@ def bytes_beside(
     for one in request.beside:
         layout, accumulator = layout_beside(one, first), accumulator_of(one, terms)
         keys = None if one.grouping is None else one.grouping.keys
+        rows = way_of_rows(accumulator, layout, one.held, len(one.sources), keys, terms.kinds)
         own = projected(
             layout,
             accumulator,
@@ -128,9 +129,7 @@ def bytes_beside(
             0,
             keys,
             one.held,
-            way_of_rows(
-                accumulator, layout, one.held, len(one.sources), keys, terms.kinds, by_rows=by_rows
-            ),
+            rows if by_rows else None,
         )
         everything = one.groups * layout.outputs * accumulator.nbytes
         total += own.accumulators + held * everything

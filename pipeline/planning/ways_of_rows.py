@@ -20,8 +20,6 @@ def way_of_rows(
     staged: int,
     keys: AnyKeys | None,
     kinds: frozenset[str],
-    *,
-    by_rows: bool,
 ) -> WayOfRows | None:
     """Return how outputs are made of rows; None if they are made of elements.
 
@@ -33,11 +31,7 @@ def way_of_rows(
         Which group each element is in, if there are groups.
     kinds
         Of devices.
-    by_rows
-        Whether there may be rows.
     """
-    if not by_rows:
-        return None
     if keys is None:
         return factored_weights(accumulator, layout, held, staged)
     return labelled_rows(accumulator, layout, keys, held, staged, kinds)

@@ -94,15 +94,10 @@ class Work:
     @cached_property
     def rowwise(self) -> WayOfRows | None:
         """How outputs are made of rows, which are folded first; None if elements are folded."""
-        return way_of_rows(
-            self.accumulator,
-            self.layout,
-            self.held,
-            len(self.sources),
-            self.keys,
-            self.kinds,
-            by_rows=self.by_rows,
-        )
+        if not self.by_rows:
+            return None
+        staged = len(self.sources)
+        return way_of_rows(self.accumulator, self.layout, self.held, staged, self.keys, self.kinds)
 
     @property
     def folded(self) -> Accumulator:

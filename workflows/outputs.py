@@ -219,6 +219,7 @@ def _folder_of(path: Path, *, remote: bool) -> AbstractContextManager[Path]:
     """Make a folder for an output: beside it if it is local, so that it moves into place whole."""
     if remote:
         return nullcontext(Path(tempfile.mkdtemp(prefix="chunkfold-")))
+    clear_staging(path)
     return staging_folder(path)
 
 

@@ -22,10 +22,8 @@ _UNLOCKED_S = 60.0
 def staging_folder(path: Path) -> Iterator[Path]:
     """Make a folder beside an output, which is locked for as long as something is made in it.
 
-    It stays: whoever asks for it removes it. What commands left that were killed on this machine,
-    of the same output, is removed first.
+    It stays: whoever asks for it removes it.
     """
-    clear_staging(path)
     folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=_prefix(path)))
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -41,7 +39,7 @@ def before_of(folder: Path, path: Path) -> Path:
 
 
 def clear_staging(path: Path) -> None:
-    """Remove folders of an output in which nobody makes anything any more.
+    """Remove folders of an output in which commands were killed, on this machine.
 
     What was set aside in one of them is put back, if nothing has taken its place.
     """

@@ -67,6 +67,10 @@ QUESTIONS = (
         lambda x, n: _grouped(x, _months(n), 0, "mean"),
     ),
     Question(
+        "climatology of monthly steps", "mean", {"by": lambda steps: np.arange(steps) % 12}, "mean", 0,
+        lambda x, n: _grouped(x, np.arange(n) % 12, 0, "mean"),
+    ),
+    Question(
         "100 zones, sum and count", ["sum", "count"], {"by": _COHERENT}, "sum", None,
         lambda x, _: _grouped(x, np.broadcast_to(_COHERENT, x.shape), None, "sum"),
     ),

@@ -15,6 +15,7 @@ from chunkfold.planning.combine_tree import Tree, fan_in
 from chunkfold.planning.costs import flights, leaf_costs, result_bytes
 from chunkfold.planning.keeping import keepable, kept_bytes, saves_reads
 from chunkfold.planning.kept_between_reads import refuse_much_between_reads
+from chunkfold.planning.keyed_leaves import larger_leaves
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaves import layouts_of, leaf_elements
 from chunkfold.planning.memory import projected, ring_slots
@@ -115,7 +116,9 @@ def _fitting(
 ) -> Plan | None:
     """Return the best plan that takes no more than so many bytes of a worker; None if none does."""
     ways, staged = partial(_layouts, request), partial(_staged, request.sources)
+    larger = larger_leaves(request, terms, partial(_cut, request), next(ways()))
     likely = itertools.chain(
+        [] if larger is None else [larger],
         # First those that leave as much again for what is beside it.
         (one for one in ways() if 2 * staged(one) <= most),
         (one for one in ways() if staged(one) <= most < 2 * staged(one)),
@@ -124,7 +127,9 @@ def _fitting(
         if request.keeping and not keepable(request, layout, terms, once=once):
             continue
         plan = _planned(layout, request, listings, terms, most)
-        if plan.memory.total <= most:
+        # Memory that is short is better spent on readers than on larger leaves.
+        spared = layout is larger and (plan.threads, plan.readers) < (terms.threads, terms.readers)
+        if plan.memory.total <= most and not spared:
             return plan
     return None
 
@@ -161,19 +166,18 @@ def _refuse_many(request: Request, layout: Layout) -> None:
 
 def _layouts(request: Request) -> Iterator[Layout]:
     """Yield ways to cut a selection in leaves: the best first, then into smaller ones."""
-
-    def cut(target_bytes: int) -> list[Layout]:
-        return layouts_of(
-            request.sources, request.chosen, request.reduced, target_bytes, request.groups
-        )
-
-    found = cut(LEAF_BYTES)
+    found = _cut(request, LEAF_BYTES)
     yield from found
     for divisor in _SMALLER:
-        for layout in cut(LEAF_BYTES // divisor):
+        for layout in _cut(request, LEAF_BYTES // divisor):
             if layout not in found and layout.leaves <= MOST_LEAVES:
                 found.append(layout)
                 yield layout
+
+
+def _cut(request: Request, most_bytes: int) -> list[Layout]:
+    """Return ways to cut a selection in leaves of at most so many bytes, where cells are small."""
+    return layouts_of(request.sources, request.chosen, request.reduced, most_bytes, request.groups)
 
 
 def _staged(sources: tuple[Source, ...], layout: Layout) -> int:

@@ -1,11 +1,12 @@
 /* Fold by key boxes whose fastest axis is kept, where neighbours have the same key: labels along time,
  * say, and a map of outputs.
  *
- * A work-item folds a tile of neighbouring outputs, CHF_TILE vectors, or a span of their rows, in
- * order. Rows that follow each other and have the same key are folded together, as without keys. Where
- * the key changes it leaves the accumulators, and goes on with those of the next key: it adds to what
- * they hold, unless the key is fresh. Of a fresh key nothing was folded before, and all its rows follow
- * each other: what memory held before is neither cleared nor read.
+ * A work-item folds a tile of neighbouring outputs, CHF_TILE vectors, or a span of their rows. It takes
+ * rows as they are, or in an order that brings those of a key together. Rows of one key that follow each
+ * other there, all as far apart, are folded together, as without keys. Where the key changes it leaves
+ * the accumulators, and goes on with those of the next key: it adds to what they hold, unless the key is
+ * fresh. Of a fresh key nothing was folded before, and all its rows follow each other: what memory held
+ * before is neither cleared nor read.
  * Accumulators stand as in kernels/cl/keyed/private.cl. Rows whose key is not in [0, keys) are left out.
  */
 #define CHF_AHEAD_BYTES 0
@@ -74,13 +75,17 @@ static void chf_leave_tile(tile_t *s, uint vectors, uint rest, __global uchar *a
         chf_leave_one(acc, acc_n, at + vectors * CHF_LANES + e, chf_end(&s->singles[e]), fresh);
 }
 
-/* As fold_private (kernels/cl/keyed/private.cl). `fresh` says of each key whether it is. */
+/* The row that is taken after n others. */
+#define CHF_ROW(n) (ordered ? (ulong)order[n] : (n))
+
+/* As fold_private (kernels/cl/keyed/private.cl). `fresh` says of each key whether it is; `order` holds
+ * the rows as they are taken, if they are `ordered`. */
 __kernel CHF_SINGLES
 void fold_private_columns(CHF_INPUTS, __global const int *restrict key, __global const ulong *geo,
                           __global const ulong *key_geo, ulong outputs, ulong reduces, ulong keys,
                           ulong span, ulong splits, ulong offset, ulong index, __global uchar *acc,
-                          ulong acc_n, __global const uchar *fresh, __global long *tables,
-                          __global ulong *seen)
+                          ulong acc_n, __global const uchar *fresh, __global const uint *order,
+                          uint ordered, __global long *tables, __global ulong *seen)
 {
     __global const ulong *column = geo + 2 + 4 * (geo[0] - 1);
     __global const ulong *reduced = geo + 2 + 4 * geo[0], *key_reduced = key_geo + 2 + 4 * geo[0];
@@ -103,12 +108,17 @@ void fold_private_columns(CHF_INPUTS, __global const int *restrict key, __global
         const ulong from = min(split * span, reduces), to = min(from + span, reduces);
         long now = -1;
         tile_t s;
-        for (ulong r = from, run; r < to; r += run) {
+        for (ulong n = from, run; n < to; n += run) {
+            const ulong r = CHF_ROW(n), t = r % tall, most = min(to - n, CHF_KEYED_ROWS);
             const ulong row_keys = key_at + chf_place(key_reduced, geo[1] - 1, r / tall).at;
-            const ulong t = r % tall, most = min(min(tall - t, to - r), CHF_KEYED_ROWS);
             const long one = key[row_keys + t * key_row];
-            for (run = 1; run < most && key[row_keys + (t + run) * key_row] == one;)
-                run++;
+            const ulong apart = most > 1 ? CHF_ROW(n + 1) - r : 1;
+            for (run = 1; run < most; run++) {
+                const ulong after = run * apart; /* of an earlier row it wraps around */
+                if (CHF_ROW(n + run) != r + after || t + after >= tall
+                    || key[row_keys + (t + after) * key_row] != one)
+                    break;
+            }
             if (one < 0 || one >= (long)keys)
                 continue;
             if (one != now) {
@@ -118,15 +128,16 @@ void fold_private_columns(CHF_INPUTS, __global const int *restrict key, __global
                 chf_begin_tile(&s, vectors, rest, acc, acc_n, tables, base + now * outputs, fresh[now]);
             }
             const place_t start = chf_place(reduced, geo[1], r);
-            const ulong at = offset + output.at + start.at + first;
+            const ulong at = offset + output.at + start.at + first, step = apart * row[1];
+            const ulong next = n + run < to ? CHF_ROW(n + run) : r + run;
 #define CHF_AT_ROW(n) \
     o##n = first##n + chf_along(geo, n, 0, geo[0] - 1, row_of) + chf_along(geo, n, geo[0], geo[1], r) \
            + (first - at) * s##n; \
-    d##n = chf_stride(geo, n, geo[0] + geo[1] - 1) - row[1] * s##n;
+    d##n = apart * chf_stride(geo, n, geo[0] + geo[1] - 1) - step * s##n;
             CHF_EACH_OTHER(CHF_AT_ROW)
-            chf_fold_rows(CHF_INPUT_NAMES, run, at, row[1], row[1] * run,
-                          index + output.index + start.index + first * di, row[2], di, vectors, rest,
-                          s.vectors, s.singles);
+            chf_fold_rows(CHF_INPUT_NAMES, run, at, step, (next - r) * row[1],
+                          index + output.index + start.index + first * di, apart * row[2], di, vectors,
+                          rest, s.vectors, s.singles);
         }
         if (now >= 0)
             chf_leave_tile(&s, vectors, rest, acc, acc_n, base + now * outputs, fresh[now]);

@@ -89,17 +89,24 @@ def keyed_box(
     return KeyedBox(Box(*elements, offset, index, firsts), Box(*keys))
 
 
-def runs_of_keys(codes: np.ndarray | None, box: Box, keys: int) -> np.ndarray | None:
-    """Count the runs of equal keys that each output's elements have: int64, (keys,).
+def keys_of_rows(codes: np.ndarray | None, box: Box) -> np.ndarray | None:
+    """Return the keys of the elements that an output has, the same of each output.
 
-    None if outputs differ in it, or it is not worth while to find out. `codes` are what a box of
-    keys describes, C-contiguous; those not in [0, keys) do not end a run.
+    None if outputs differ in it, or it is not worth while to look. `codes` are what a box of keys
+    describes, C-contiguous.
     """
     if codes is None or box.reduces > _MOST_LOOKED_AT or any(dim.stride for dim in box.kept):
         return None
     sizes = [dim.size for dim in box.reduced]
     flat = codes.reshape(-1)
     steps = [dim.stride * flat.itemsize for dim in box.reduced]
-    row = as_strided(flat, sizes, steps, writeable=False).reshape(-1)
+    return as_strided(flat, sizes, steps, writeable=False).reshape(-1)
+
+
+def runs_of_keys(row: np.ndarray, keys: int) -> np.ndarray:
+    """Count the runs of equal keys among some, one after another: int64, (keys,).
+
+    Those not in [0, keys) do not end a run.
+    """
     own = row[(row >= 0) & (row < keys)]
     return np.bincount(own[np.diff(own, prepend=-1) != 0], minlength=keys)

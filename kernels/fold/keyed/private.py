@@ -10,13 +10,16 @@ import pyopencl as cl
 from chunkfold.kernels.accumulator.partial import Partial
 from chunkfold.kernels.fold.fold import Fold, strided_inputs
 from chunkfold.kernels.fold.keyed.context import KeyedContext, numbered_as
-from chunkfold.kernels.fold.keyed.layout import KeyedBox, runs_of_keys
+from chunkfold.kernels.fold.keyed.layout import KeyedBox, keys_of_rows, runs_of_keys
 from chunkfold.kernels.fold.keyed.plan import column_jobs, private_plan, private_splits
 from chunkfold.kernels.fold.launch import Input
 from chunkfold.kernels.fold.shapes import each_shape
 from chunkfold.kernels.program.device_context import device_errors
 from chunkfold.kernels.program.options import Tuning
 from chunkfold.kernels.program.shared_layout import with_components
+
+_ANY = np.zeros(1, np.uint32)
+"""An order of rows that is not used."""
 
 
 class PrivateAccumulators:
@@ -47,11 +50,18 @@ class PrivateAccumulators:
         else:
             where, jobs = ("keyed/columns.cl", "fold_private_columns"), tiles
         stores = tiles is not None and splits == 1
-        fresh = self._begin(runs_of_keys(codes, layout.keys, of.keys) if stores else None, splits)
+        row = None if tiles is None else keys_of_rows(codes, layout.keys)
+        order = None if row is None else _together(row)
+        runs = None
+        if row is not None and stores:
+            runs = runs_of_keys(row if order is None else row[order], of.keys)
+        fresh = self._begin(runs, splits)
         held = fold.held(splits)
         del held["fresh"]  # which is of all keys
         if tiles is not None:
-            held["fresh"] = self._flags(fresh)
+            held["fresh"] = self._uploaded(fresh.view(np.uint8))
+            held["order"] = self._uploaded(_ANY if order is None else order)
+            held["ordered"] = order is not None
         event = fold.launcher.launch(
             where,
             each_shape(fold.tuning, splits * jobs),
@@ -101,8 +111,17 @@ class PrivateAccumulators:
         for first, behind in bounds.reshape(-1, 2).tolist():
             self.fold.fill(first * self._of.outputs, (behind - first) * self._of.outputs)
 
-    def _flags(self, fresh: np.ndarray) -> cl.Buffer:
-        """Return flags on the device: uint8, (keys,)."""
+    def _uploaded(self, array: np.ndarray) -> cl.Buffer:
         flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
-        with device_errors(self._of.opened.device, "uploading which keys are fresh"):
-            return cl.Buffer(self._of.opened.context, flags, hostbuf=fresh.view(np.uint8))
+        with device_errors(self._of.opened.device, "uploading how rows are taken by key"):
+            return cl.Buffer(self._of.opened.context, flags, hostbuf=array)
+
+
+def _together(row: np.ndarray) -> np.ndarray | None:
+    """Return the order of rows in which those of a key follow each other: uint32.
+
+    None if they do as they are, or are folded one by one anyway.
+    """
+    order = np.argsort(row, kind="stable").astype(np.uint32)
+    changes = np.count_nonzero(np.diff(row))
+    return order if np.count_nonzero(np.diff(row[order])) < changes else None

@@ -225,13 +225,17 @@ def test_one_op_alone_needs_nothing_of_others(opened: DeviceContext, dtype: str)
 
 
 @pytest.mark.parametrize(
-    ("dtype", "shape", "along"),
+    ("dtype", "shape", "along", "labelled"),
     [
-        ("float32", (20, 3, 35), (0, 1)),
-        ("float64", (12, 67), (0,)),
-        ("float32", (200, 70), (0,)),  # long runs of a key
-        ("int16", (12, 2, 40), (0,)),
-        ("uint64", (9, 33), (0,)),
+        ("float32", (20, 3, 35), (0, 1), "in runs"),
+        ("float64", (12, 67), (0,), "in runs"),
+        ("float32", (200, 70), (0,), "in runs"),
+        ("int16", (12, 2, 40), (0,), "in runs"),
+        ("uint64", (9, 33), (0,), "in runs"),
+        ("float32", (40, 70), (0,), "in turn"),
+        ("float64", (14, 3, 35), (0,), "in turn"),
+        ("float32", (30, 70), (0,), "in any order"),
+        ("float32", (20, 3, 35), (0, 1), "in any order"),
     ],
 )
 def test_neighbouring_outputs_of_one_key_are_folded_in_vectors(
@@ -240,18 +244,28 @@ def test_neighbouring_outputs_of_one_key_are_folded_in_vectors(
     dtype: str,
     shape: tuple[int, ...],
     along: tuple[int, ...],
+    labelled: str,
 ):
     route("private", monkeypatch)
     rng = np.random.default_rng(6)
     array = (abs(rng.standard_normal(shape)) * 100).astype(dtype)
     extents = [shape[axis] for axis in along]
-    labels = np.sort(rng.integers(0, 3, extents), axis=0).astype(np.int32)
+    labels = rng.integers(0, 3, extents).astype(np.int32)
+    if labelled == "in runs":
+        labels = np.sort(labels, axis=0)
+    if labelled == "in turn":
+        labels = np.arange(extents[0], dtype=np.int32) % 3
     labels[0], labels[1], labels[-1] = 0, 1, 2  # each group has elements in each output
-    ops = ("sum", "std", "min", "count", "count_nonzero")
+    ops = ("sum", "std", "min", "argmax", "count", "count_nonzero")
     for pieces, told in itertools.product((1, 3), (False, True)):
         got = folded(opened, ops, array, labels, 3, (0,), along, pieces=pieces, told=told)
-        for op in ops:
+        where = got.pop("argmax")
+        for op in got:
             assert_same(got[op], expected(op, array, labels, 3, (0,), along), (op, pieces, told))
+        everywhere = labels.reshape(*labels.shape, *[1] * (array.ndim - len(along)))
+        for key in range(3):
+            own = np.where(everywhere == key, array, array.min())
+            np.testing.assert_array_equal(where[key], own.argmax(0))
 
 
 @pytest.mark.parametrize(
@@ -259,8 +273,8 @@ def test_neighbouring_outputs_of_one_key_are_folded_in_vectors(
     [
         ([0, 0, -1, 0, 1, 1, 2, 2, 3, 4, 4, 5], 0),  # one run of each
         ([5, 5, 4, 3, 3, -1, 2, 2, 1, 1, 0, 9], 0),
-        ([0, 1, 0, 1, 2, 2, 3, 3, 4, 4, 5, 5], 1),  # two keys come again
-        ([0, 0, 2, 2, 0, 2, 4, 4, 4, 4, 4, 4], 5),  # and others never do
+        ([0, 1, 0, 1, 2, 2, 3, 3, 4, 4, 5, 5], 0),  # two keys come again
+        ([0, 0, 2, 2, 0, 2, 4, 4, 4, 4, 4, 4], 3),  # and others never do
         ([-1] * 12, 1),
     ],
 )

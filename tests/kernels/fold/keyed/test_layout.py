@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chunkfold.kernels import MonoidError, keyed_box
-from chunkfold.kernels.fold.keyed.layout import runs_of_keys
+from chunkfold.kernels.fold.keyed.layout import keys_of_rows, runs_of_keys
 from chunkfold.kernels.geometry import Box
 
 
@@ -45,4 +45,6 @@ def test_axes_that_are_none_are_told():
 
 
 def test_a_box_of_one_element_has_one_run():
-    assert runs_of_keys(np.array([1], np.int32), Box((), ()), 3).tolist() == [0, 1, 0]
+    row = keys_of_rows(np.array([1], np.int32), Box((), ()))
+    assert row is not None
+    assert runs_of_keys(row, 3).tolist() == [0, 1, 0]

@@ -1,0 +1,89 @@
+"""Larger leaves where elements have keys: chosen where they meet a key several times, same bits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+
+import chunkfold as cf
+from chunkfold.planning import keyed_leaves, planner
+from tests.pipeline.planning.test_factored_weights import same
+
+pytestmark = pytest.mark.unoptimised
+SHAPE = (160, 8, 24)
+CHUNKS = (8, 8, 24)
+MONTHS = np.arange(SHAPE[0]) % 12
+OPS = ["mean", "var", "min", "argmax", "count"]
+
+
+@pytest.fixture(autouse=True)
+def small_leaves(monkeypatch):
+    """Make leaves of one chunk usual and of four larger, on every device."""
+    monkeypatch.setattr(planner, "LEAF_BYTES", 1)
+    monkeypatch.setattr(keyed_leaves, "KINDS", frozenset({"cpu", "gpu"}))
+    monkeypatch.setattr(keyed_leaves, "TARGETS", (25_000,))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    rng = np.random.default_rng(5)
+    array = rng.normal(0, 100, SHAPE).astype("f4")
+    array[rng.random(SHAPE) < 0.05] = np.nan
+    zarr.create_array(tmp_path / "a.zarr", data=array, chunks=CHUNKS)
+    return str(tmp_path / "a.zarr")
+
+
+def leaves(path: str, **given: Any) -> int:
+    """Return of how many chunks a leaf is."""
+    whole = cf.plan(path, "mean", axis=0, by=MONTHS, **given).leaf_bytes
+    return whole // (4 * int(np.prod(CHUNKS)))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"skipna": True, "min_count": 9},
+        {"where": lambda x: x > 0, "skipna": True},
+        {"weights": np.linspace(0, 2, SHAPE[2])},
+        {"by": (MONTHS // 3, MONTHS % 2), "by_axis": (0, 0)},
+        {"by": np.random.default_rng(2).integers(-1, 5, SHAPE[0])},
+        {"selection": (slice(150, 3, -1), slice(None), [5, 1, 2, 3, 9, 17, 20, 21])},
+    ],
+    ids=["months", "skipna", "where", "weights", "two", "any-order", "reversed"],
+)
+def test_results_are_those_of_smaller_leaves(path: str, monkeypatch, given: dict[str, Any]):
+    ops = ["mean", "sum", "var"] if "weights" in given else OPS
+    given = {"by": MONTHS, "axis": 0, **given}
+    larger = cf.plan(path, ops, **given).leaf_bytes
+    got = cf.reduce(path, ops, **given)
+    monkeypatch.setattr(keyed_leaves, "TARGETS", ())
+    assert cf.plan(path, ops, **given).leaf_bytes < larger
+    same(got, cf.reduce(path, ops, **given))
+
+
+def test_leaves_are_larger_only_where_each_key_is_met_less_often(path: str):
+    assert leaves(path) == 4
+    years = cf.plan(path, "mean", axis=0, by=np.arange(SHAPE[0]) // 12)
+    assert years.leaf_bytes == 4 * np.prod(CHUNKS)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("LEAST_LEAVES", 99), ("KINDS", frozenset()), ("TARGETS", (12_287,))]
+)
+def test_leaves_are_as_large_as_usual_where_larger_ones_do_not_pay(
+    path: str, monkeypatch, name: str, value: Any
+):
+    monkeypatch.setattr(keyed_leaves, name, value)
+    assert leaves(path) == 1
+
+
+def test_memory_that_is_short_is_not_spent_on_larger_leaves(path: str):
+    needed = cf.plan(path, "mean", axis=0, by=MONTHS).memory
+    assert leaves(path, memory=needed.total) == 4
+    least = needed.total - needed.staging + needed.staging // 4
+    assert leaves(path, memory=least) == 1

@@ -33,6 +33,8 @@ _REMOVAL_DEADLINE_S = 20.0
 _STAYS_AWAY_S = 0.3
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 """How the system says that there is no room: it names no file."""
+_THERE = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}
+"""How the system says that something is there already."""
 
 
 def format_of(out: str | Path) -> str:
@@ -225,18 +227,49 @@ def _folder_of(path: Path, *, remote: bool) -> AbstractContextManager[Path]:
 
 def _put(made: Path, path: Path, *, overwrite: bool) -> None:
     """Move what was made into its place; what was there goes the moment before."""
-    before = before_of(made.parent, path)
-    if not overwrite and os.path.lexists(path):
+    if overwrite:
+        # A file takes the place of another by itself; folders do not.
+        aside = os.path.lexists(path) and (path.is_dir() or made.is_dir())
+        _move(made, path, before_of(made.parent, path) if aside else None)
+    elif not _put_new(made, path):
         raise PlanError(f"output {path} came meanwhile: it is not overwritten")
-    # A file takes the place of another by itself; folders do not.
-    aside = overwrite and os.path.lexists(path) and (path.is_dir() or made.is_dir())
+
+
+def _put_new(made: Path, path: Path) -> bool:
+    """Move what was made into its place, unless something is there: then say so."""
+    if os.path.lexists(path):
+        return False
     try:
-        if aside:
+        if made.is_dir():
+            made.rename(path)  # only an empty folder would make room
+        else:
+            _link(made, path)
+    except OSError as error:
+        if error.errno in _THERE:
+            return False
+        raise
+    return True
+
+
+def _link(made: Path, path: Path) -> None:
+    """Let a file appear where nothing is: to rename it there would replace what came meanwhile."""
+    try:
+        os.link(made, path)
+    except OSError as error:
+        if error.errno in _THERE:
+            raise
+        made.rename(path)  # the file system has no links
+
+
+def _move(made: Path, path: Path, before: Path | None) -> None:
+    """Move what was made into its place; what is to go is set aside, and put back if that fails."""
+    try:
+        if before is not None:
             path.rename(before)
         made.replace(path)
     except BaseException:
         # An interrupt is raised behind the call in which it came: that one may have done its work.
-        if os.path.lexists(before) and not os.path.lexists(path):
+        if before is not None and os.path.lexists(before) and not os.path.lexists(path):
             before.rename(path)
         raise
 
@@ -253,7 +286,7 @@ def _remove(folder: Path) -> None:
 
 
 def moved(made: Path, path: Path) -> None:
-    """Put an array in its place; what was there goes the moment before.
+    """Put an array in its place; what was there goes to the folder that it was made in.
 
     Raises
     ------
@@ -261,8 +294,6 @@ def moved(made: Path, path: Path) -> None:
         If it cannot be.
     """
     try:
-        if path.exists():
-            shutil.rmtree(path)
-        made.replace(path)
+        _move(made, path, before_of(made.parent, path) if os.path.lexists(path) else None)
     except OSError as error:
         raise OutputError(f"{path} cannot be written: {error}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import resource
 import signal
@@ -22,7 +23,7 @@ from chunkfold.errors import OutputError
 from chunkfold.results.results import Results
 from chunkfold.workflows.job.lock import lock_path, locked
 from chunkfold.workflows.normalize import apply, normalization
-from chunkfold.workflows.outputs import check_output, naming, staged
+from chunkfold.workflows.outputs import check_output, moved, naming, staged
 from chunkfold.workflows.writing import write_results
 from tests.processes import BIN, finished
 
@@ -146,6 +147,48 @@ def test_what_comes_meanwhile_is_not_overwritten(tmp_path: Path):
     with pytest.raises(PlanError, match="came meanwhile"):
         late()
     assert (tmp_path / "o.json").read_text() == "somebody's"
+
+
+@pytest.mark.parametrize("folder", [False, True], ids=["file", "folder"])
+def test_what_comes_behind_the_last_look_is_not_overwritten(
+    tmp_path: Path, monkeypatch, *, folder: bool
+):
+    out = tmp_path / "out"
+    monkeypatch.setattr(os.path, "lexists", lambda _: False)
+
+    def late() -> None:
+        with staged(out) as made:
+            write(made, "new", folder=folder)
+            write(out, "somebody's", folder=folder)
+
+    with pytest.raises(PlanError, match="came meanwhile"):
+        late()
+    assert made_of(out) == "somebody's"
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_files_take_their_place_where_there_are_no_links(tmp_path: Path, monkeypatch):
+    def refused(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refused)
+    with staged(tmp_path / "o.json") as made:
+        made.write_text("new")
+    assert (tmp_path / "o.json").read_text() == "new"
+
+
+def test_an_array_that_cannot_be_moved_leaves_what_was_there(tmp_path: Path, monkeypatch):
+    made, out = tmp_path / "staging" / "0", tmp_path / "0"
+    made.parent.mkdir()
+    write(made, "new", folder=True)
+    write(out, "old", folder=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError("no")))
+        with pytest.raises(OutputError, match="cannot be written"):
+            moved(made, out)
+    assert made_of(out) == "old"
+    moved(made, out)
+    assert made_of(out) == "new"
 
 
 def test_an_interrupt_between_two_renames_loses_nothing(tmp_path: Path, monkeypatch):

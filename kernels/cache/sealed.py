@@ -38,27 +38,26 @@ class SealedFolder:
         """Seal what is there by now; only what is new or was written since is read."""
         if os.getpid() != self._process:
             return
+        there, whole = self._sums, f"{self._folder}/"
+        self._sums = {}
         for path in self._files():
-            if path.name.startswith(_UNSEALED):
+            if path.rpartition("/")[2].startswith(_UNSEALED):
                 continue
             with suppress(OSError):
-                before = self._sums.get(path)
-                if before is None or before.when != path.lstat().st_mtime_ns:
-                    self._sums[path] = _sum(path)
-        sealed = {
-            str(path.relative_to(self._folder)): one.text
-            for path, one in self._sums.items()
-            if path.exists()
-        }
+                before = there.get(path)
+                if before is None or before.when != os.lstat(path).st_mtime_ns:
+                    before = _sum(path)
+                self._sums[path] = before
+        sealed = {path.removeprefix(whole): one.text for path, one in self._sums.items()}
         if sealed != self._sealed:
             write_entry(self._seal, json.dumps(sealed).encode())
             self._sealed = sealed
 
-    def _left(self) -> dict[Path, _Sum]:
+    def _left(self) -> dict[str, _Sum]:
         """Remove what is not as it was sealed; return the sums of what is."""
         sums = {}
         for name, text in self._sealed.items():
-            path = self._folder / name
+            path = f"{self._folder}/{name}"
             found = _whole(path, text)
             if found is not None:
                 sums[path] = found
@@ -66,18 +65,23 @@ class SealedFolder:
                 drop(self._folder / Path(name).parts[0], "is damaged")
         for path in set(self._files()) - sums.keys():
             with suppress(OSError):
-                path.unlink()
+                Path(path).unlink()
         for place, *_ in os.walk(self._folder, topdown=False):
             with suppress(OSError):  # something is in it
                 Path(place).rmdir()
         self._folder.mkdir(mode=0o700, exist_ok=True)
         return sums
 
-    def _files(self) -> Iterator[Path]:
-        """Yield files, and what is neither file nor folder."""
-        for place, folders, files in os.walk(self._folder):
-            links = [name for name in folders if (Path(place) / name).is_symlink()]
-            yield from (Path(place) / name for name in (*files, *links))
+    def _files(self) -> Iterator[str]:
+        """Yield files, and what is neither file nor folder: there may be ten thousand."""
+        left = [str(self._folder)]
+        while left:
+            with suppress(OSError), os.scandir(left.pop()) as found:
+                for one in found:
+                    if one.is_dir(follow_symlinks=False):
+                        left.append(one.path)
+                    else:
+                        yield one.path
 
 
 @dataclass(frozen=True)
@@ -92,10 +96,10 @@ def _parsed(content: bytes | None) -> dict[str, str]:
     return {} if content is None else json.loads(content)
 
 
-def _whole(path: Path, sealed: str) -> _Sum | None:
+def _whole(path: str, sealed: str) -> _Sum | None:
     """Return the sum of a file if it is what was sealed."""
     try:
-        found = path.lstat()
+        found = os.lstat(path)
         # The length first: a file may have grown so large that reading it would take hours.
         if not is_private(found) or not sealed.startswith(f"{found.st_size} "):
             return None
@@ -105,7 +109,7 @@ def _whole(path: Path, sealed: str) -> _Sum | None:
     return made if made.text == sealed else None
 
 
-def _sum(path: Path) -> _Sum:
+def _sum(path: str) -> _Sum:
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(descriptor)

@@ -53,6 +53,8 @@ def _months(steps: int) -> np.ndarray:
 def _grouped(array: Any, labels: np.ndarray, axis: Any, func: str) -> Any:
     from flox import groupby_reduce
 
+    if axis == 0:  # it wants labels along the last
+        array, axis = da.moveaxis(array, 0, -1), -1
     return groupby_reduce(array, labels, func=func, axis=axis)[0].compute()
 
 

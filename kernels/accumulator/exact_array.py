@@ -17,7 +17,7 @@ from chunkfold.kernels.exact import pairs, rationals
 from chunkfold.kernels.exact.limbs import FORMATS
 from chunkfold.kernels.exact.pieces import OutputsAt, in_threads, pieces_of, slabs_of
 from chunkfold.kernels.exact.rationals import Real
-from chunkfold.kernels.exact.rounding import ratio, root
+from chunkfold.kernels.exact.rounding import nearest
 
 _MOST_POWER = 64
 _ARRAYS = "?bBhHiIlLqQefd"
@@ -93,10 +93,12 @@ class ExactArray:
 
         in_threads(try_near, slabs_of(self._outputs))
         for few in pieces_of(np.flatnonzero(~sure)):
-            out[few] = [
-                _rounded(one, wanted, rooted=self._rooted) for one in exactly(self._node, few)
-            ]
+            out[few] = [nearest(one, wanted, rooted=self._rooted) for one in self.numbers(few)]
         return out
+
+    def numbers(self, at: np.ndarray) -> list[Real]:
+        """Return the exact numbers of some outputs, of roots their squares with the same sign."""
+        return exactly(self._node, at)
 
     def sqrt(self) -> ExactArray:
         """Return square roots, of what is below 0 NaN.
@@ -324,15 +326,6 @@ def _where(condition: Any, yes: Any, no: Any) -> ExactArray:
     nodes = tuple(side._squared() if rooted else side._node for side in (one, other))
     truths = np.broadcast_to(np.asarray(condition, bool), some.shape)
     return some._of(Operation("choose", nodes, truths), len(some), rooted=rooted)
-
-
-def _rounded(value: Real, dtype: np.dtype, *, rooted: bool) -> float:
-    """Round one number, or the root that has its sign."""
-    if not isinstance(value, Fraction):
-        return value
-    over, under = abs(value.numerator), value.denominator
-    size = root(over, under, 0, dtype) if rooted else ratio(over, under, 0, dtype)
-    return -size if value < 0 else size
 
 
 _UFUNCS: Mapping[str, Callable[..., Any]] = {

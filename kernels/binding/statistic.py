@@ -11,6 +11,7 @@ import numpy as np
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.accumulator.chooser import Chooser
 from chunkfold.kernels.accumulator.exact_array import ExactArray
+from chunkfold.kernels.accumulator.exact_integers import nearest_integers
 from chunkfold.kernels.accumulator.partial import Partial, zero_partial
 from chunkfold.kernels.accumulator.sums import exact_sums
 from chunkfold.kernels.dtypes import COUNT, kind_of
@@ -56,10 +57,12 @@ class Statistic:
         partial: Partial,
         shape: tuple[int, ...] = (),
         axes: tuple[int, ...] = (),
+        integers: np.dtype | None = None,
     ) -> np.ndarray:
         """Finish the root partial into one result per output.
 
-        `shape` and `axes` are what was reduced (see `Context`).
+        `shape` and `axes` are what was reduced (see `Context`). Floats are rounded to the nearest
+        `integers`, if these are given: what is exact before that once.
 
         Raises
         ------
@@ -70,10 +73,12 @@ class Statistic:
         """
         if not self.monoid.min_count:
             self._check_present(partial)
-        context = self._context(shape, axes)
+        context = replace(self._context(shape, axes), integers=integers)
         try:
             found = self.monoid.finish(self._fields(partial), context)
-            if isinstance(found, ExactArray):
+            if integers is not None and (isinstance(found, ExactArray) or found.dtype.kind == "f"):
+                found = nearest_integers(found, integers)
+            elif isinstance(found, ExactArray):
                 found = found.rounded(context.floats)
             done = np.asarray(found)
         except (MonoidError, RangeError):
@@ -87,7 +92,8 @@ class Statistic:
                 f"finish of {self.name!r} made shape {done.shape} of fields of "
                 f"{partial.outputs} outputs"
             )
-        return self._of_enough(partial, done if self.result is None else done.astype(self.result))
+        wanted = self.result if integers is None else None
+        return self._of_enough(partial, done if wanted is None else done.astype(wanted), integers)
 
     @property
     def needs_elements(self) -> bool:
@@ -95,16 +101,19 @@ class Statistic:
         begins = self.initial is not None or self.monoid.min_count > 0
         return self.monoid.on_empty == "error" and not begins
 
-    def _of_enough(self, partial: Partial, done: np.ndarray) -> np.ndarray:
-        """Make NaN or NaT of results of fewer elements than are asked for."""
+    def _of_enough(
+        self, partial: Partial, done: np.ndarray, integers: np.dtype | None
+    ) -> np.ndarray:
+        """Make NaN or NaT of results of fewer elements than are asked for: 0 among `integers`."""
         least = self.monoid.min_count
-        if not least or not self._has_nan(done.dtype):
+        if not least or (integers is None and not self._has_nan(done.dtype)):
             return done
         there = partial.count if self.present is None else partial.arrays[self.present]
         few = np.broadcast_to(there, partial.outputs) < least
         if few.any():
             done = done.copy()
-            done[few] = "NaT" if done.dtype.kind in "mM" else np.nan
+            nothing = {"m": "NaT", "M": "NaT"}.get(done.dtype.kind, np.nan)
+            done[few] = nothing if integers is None else 0
         return done
 
     def _has_nan(self, dtype: np.dtype) -> bool:

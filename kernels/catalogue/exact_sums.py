@@ -141,8 +141,10 @@ def summed(fields: ExactFields, context: Context) -> np.ndarray:
     return _sum("s", fields, context)
 
 
-def mean(fields: ExactFields, context: Context) -> np.ndarray:
-    """Divide the exact sum `s` by the count `n`."""
+def mean(fields: ExactFields, context: Context) -> Any:
+    """Divide the exact sum `s` by the count `n`: without rounding, if integers are wanted of it."""
+    if context.integers is not None:
+        return fields["s"] / fields["n"]
     return _mean("s", fields, context)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 
 from chunkfold.kernels.exact.limbs import FORMATS, SPECIALS, integers, settled
+from chunkfold.kernels.exact.rationals import Real
 
 _DIGITS = 5
 """Limbs of a quotient that are formed: 96 bits at least."""
@@ -90,6 +92,15 @@ def _nearest(
     with np.errstate(over="ignore"):
         scaled: np.ndarray = np.ldexp((kept + up).astype(np.float64), exponent + drop)
         return scaled.astype(dtype)
+
+
+def nearest(value: Real, dtype: np.dtype, *, rooted: bool = False) -> float:
+    """Round one number to the nearest float, or the root that has its sign."""
+    if not isinstance(value, Fraction):
+        return value
+    over, under = abs(value.numerator), value.denominator
+    size = root(over, under, 0, dtype) if rooted else ratio(over, under, 0, dtype)
+    return -size if value < 0 else size
 
 
 def ratio(numerator: int, denominator: int, low: int, dtype: np.dtype) -> float:

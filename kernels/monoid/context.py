@@ -37,6 +37,8 @@ class Context:
     that say so (`Monoid.initial`) are given one."""
     told: str = ""
     """How messages call the reduction: `Monoid.told`."""
+    integers: np.dtype | None = None
+    """Dtype that floats will be rounded to, if any: exact numbers are not rounded before that."""
 
     @property
     def floats(self) -> np.dtype:

@@ -88,11 +88,12 @@ class TileFinishing:
         return FinishedTile(tile, tuple(levels), nan, nothing)
 
     def _level(self, partial: Partial, shape: tuple[int, ...]) -> Level:
+        each = ((one, one.finish(partial, self.shape, self.reduced, self.dtype)) for one in
+                self.statistics)  # fmt: skip
         values = {
-            one.name: one.finish(partial, self.shape, self.reduced) for one in self.statistics
+            one.name: done if self.dtype is None else done.astype(self.dtype, copy=False)
+            for one, done in each
         }
-        if self.dtype is not None:
-            values = {name: cast(one, self.dtype) for name, one in values.items()}
         return Level(values, shape)
 
     def of_levels(self, tile: int, levels: Sequence[np.ndarray]) -> FinishedTile:
@@ -100,16 +101,6 @@ class TileFinishing:
         (name,) = (one.name for one in self.statistics)
         made = tuple(Level({name: one.reshape(-1)}, one.shape) for one in levels)
         return FinishedTile(tile, made, {name: False}, 0)
-
-
-def cast(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Return values in a dtype: floats become the nearest integers, halves the even ones, NaN 0."""
-    if dtype.kind in "iu" and values.dtype.kind == "f":
-        ends, nearest = np.iinfo(dtype), np.rint(values)
-        above = nearest >= float(ends.max)  # which is one more than 64 bits hold
-        held = np.where(above | np.isnan(nearest), 0, np.maximum(nearest, ends.min))
-        return np.where(above, dtype.type(ends.max), held.astype(dtype))
-    return values.astype(dtype, copy=False)
 
 
 def coarser(

@@ -27,7 +27,7 @@ def built(
     pyopencl.RuntimeError
         If it does not build.
     """
-    if keeps_builds(handle):
+    if has_src_build_cache(handle):  # the driver keeps what it built itself
         return _from_source(context, handle, source, options)
     path = folder / _key(handle, source, options)
     binary = read_entry(path)
@@ -43,11 +43,6 @@ def built(
     if binary:
         write_entry(path, binary)
     return program
-
-
-def keeps_builds(handle: cl.Device) -> bool:
-    """Whether a device's driver keeps what it built itself, as PoCL does."""
-    return bool(has_src_build_cache(handle))
 
 
 def _from_source(

@@ -22,13 +22,11 @@ from chunkfold.kernels.binding.law_samples import telling
 from chunkfold.kernels.cache.caches import child_environment, seal, why_no_room
 from chunkfold.kernels.cache.entries import read_entry, write_entry
 from chunkfold.kernels.cache.folders import cache_folder
-from chunkfold.kernels.device.device import Device
-from chunkfold.kernels.device.host import handle_of
+from chunkfold.kernels.device.device import POCL, Device
 from chunkfold.kernels.expressions.nodes import flat
 from chunkfold.kernels.fold.keyed.programs import keyed_programs
 from chunkfold.kernels.geometry import BY_KEY, CHOOSE, FOLDS
 from chunkfold.kernels.program.assemble import nameless
-from chunkfold.kernels.program.binaries import keeps_builds
 from chunkfold.kernels.program.build_options import build_options
 from chunkfold.kernels.program.device_context import program_source
 from chunkfold.kernels.program.options import KEYED, Tuning
@@ -144,7 +142,7 @@ def verdict_of(request: TrialRequest) -> Verdict:
         if verdict.lasting:
             path = shared if verdict.usable else own
             write_entry(path, json.dumps(asdict(verdict)).encode())
-        if verdict.usable and keeps_builds(handle_of(request.device)):
+        if request.device.platform == POCL:
             seal("pocl")
     return verdict
 

@@ -163,3 +163,25 @@ def test_pages_print_what_they_say(
         else:
             weighted = air.weighted(names["weights"]).mean(("lat", "lon"))
             np.testing.assert_allclose(names["daily"]["mean"], weighted, rtol=1e-12)
+
+
+LINK = re.compile(r"\]\(([^()\s:]*\.md)?#([^()\s]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+def anchors(page: Path) -> set[str]:
+    """Return what the headings of a page are linked by."""
+    found = (re.sub(r"[^\w\- ]", "", one.lower()) for one in HEADING.findall(page.read_text()))
+    return {one.strip().replace(" ", "-") for one in found}
+
+
+def test_links_lead_to_headings_that_there_are():
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "deploy").rglob("*.md")]
+    links = [(page, *link) for page in pages for link in LINK.findall(page.read_text())]
+    assert links
+    wrong = [
+        f"{page.name}: {other}#{anchor}"
+        for page, other, anchor in links
+        if anchor not in anchors(page.parent / other if other else page)
+    ]
+    assert not wrong

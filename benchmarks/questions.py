@@ -69,7 +69,7 @@ QUESTIONS = (
         lambda x, n: _grouped(x, _months(n), 0, "mean"),
     ),
     Question(
-        "climatology of monthly steps", "mean", {"by": lambda steps: np.arange(steps) % 12}, "mean", 0,
+        "climatology of monthly steps", "mean", {"by": lambda n: np.arange(n) % 12}, "mean", 0,
         lambda x, n: _grouped(x, np.arange(n) % 12, 0, "mean"),
     ),
     Question(

@@ -38,17 +38,17 @@ class SealedFolder:
         """Seal what is there by now; only what is new or was written since is read."""
         if os.getpid() != self._process:
             return
-        there, whole = self._sums, f"{self._folder}/"
-        self._sums = {}
+        sums, whole = dict[str, _Sum](), f"{self._folder}/"
         for path in self._files():
             if path.rpartition("/")[2].startswith(_UNSEALED):
                 continue
             with suppress(OSError):
-                before = there.get(path)
+                before = self._sums.get(path)
                 if before is None or before.when != os.lstat(path).st_mtime_ns:
                     before = _sum(path)
-                self._sums[path] = before
-        sealed = {path.removeprefix(whole): one.text for path, one in self._sums.items()}
+                sums[path] = before
+        self._sums = sums
+        sealed = {path.removeprefix(whole): one.text for path, one in sums.items()}
         if sealed != self._sealed:
             write_entry(self._seal, json.dumps(sealed).encode())
             self._sealed = sealed

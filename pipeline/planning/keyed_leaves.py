@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from chunkfold.planning.group_keys import Keys
+from chunkfold.planning.labelled_rows import slow_by_key
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaves import leaf_elements
 from chunkfold.planning.request import Request
@@ -18,8 +19,6 @@ from chunkfold.planning.together import accumulator_of
 from chunkfold.planning.ways_of_rows import way_of_rows
 from chunkfold.planning.workers import Terms
 
-KINDS = frozenset({"cpu"})
-"""Of devices for which this pays: a GPU's memory is faster than what comes to it."""
 TARGETS = (128 << 20, 64 << 20, 32 << 20)
 """Decoded bytes of a leaf, at most: best first."""
 LEAST_LEAVES = 2
@@ -31,21 +30,22 @@ _LOOKED_AT = 8
 
 
 def larger_leaves(
-    request: Request, terms: Terms, cut: Callable[[int], list[Layout]], usual: Layout
+    request: Request, terms: Terms, cut: Callable[[int], list[Layout]], usual_bytes: int
 ) -> Layout | None:
     """Return the layout whose leaves are larger than usual; None if they do not pay.
 
     Parameters
     ----------
     cut
-        Cuts leaves of so many bytes at most; `layouts_of`.
-    usual
-        The best of those that are as large as they are without keys.
+        Cuts leaves of so many bytes at most: see `layouts_of`.
+    usual_bytes
+        Of leaves without keys.
     """
     keys = None if request.grouping is None else request.grouping.keys
-    if not isinstance(keys, Keys) or request.keeping or usual.coarsened or not usual.elements:
+    if not isinstance(keys, Keys) or request.keeping or not slow_by_key(terms.kinds):
         return None
-    if not terms.kinds or not terms.kinds <= KINDS:
+    usual = cut(usual_bytes)[0]
+    if usual.coarsened or not usual.elements:
         return None
     accumulator = accumulator_of(request, terms)
     staged = len(request.sources)

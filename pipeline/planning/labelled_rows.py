@@ -26,7 +26,7 @@ from chunkfold.planning.rows import MOST_OPEN, Rows
 from chunkfold.planning.tiles import Combine
 
 KINDS = frozenset({"cpu"})
-"""Of devices that fold by key slower than they are given elements."""
+"""Of devices that fold by key slower than they are given elements: a GPU's memory is faster."""
 LEAST_ELEMENTS = 128
 """Elements of a row: to group rows of fewer takes as long as to group these."""
 LEAST_OF_LEAF = 4
@@ -36,6 +36,11 @@ MOST_BYTES = 512 << 20
 
 _COPIES = 6
 """Of rows that were read back, while they are grouped."""
+
+
+def slow_by_key(kinds: frozenset[str]) -> bool:
+    """Whether devices, whose kinds are known, all fold by key slower than elements come."""
+    return bool(kinds) and kinds <= KINDS
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +99,7 @@ def labelled_rows(
 
     `held` are inputs behind so many `staged` ones, and `kinds` those of the devices.
     """
-    if not isinstance(keys, Keys) or layout.coarsened or not kinds or not kinds <= KINDS:
+    if not isinstance(keys, Keys) or layout.coarsened or not slow_by_key(kinds):
         return None
     inputs = Inputs(accumulator.uses_index, staged, tuple(held))
     made = LabelledRows(Rows.of(layout, keys.axes, inputs), accumulator, keys)

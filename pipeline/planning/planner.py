@@ -116,7 +116,7 @@ def _fitting(
 ) -> Plan | None:
     """Return the best plan that takes no more than so many bytes of a worker; None if none does."""
     ways, staged = partial(_layouts, request), partial(_staged, request.sources)
-    larger = larger_leaves(request, terms, partial(_cut, request), next(ways()))
+    larger = larger_leaves(request, terms, partial(_cut, request), LEAF_BYTES)
     likely = itertools.chain(
         [] if larger is None else [larger],
         # First those that leave as much again for what is beside it.

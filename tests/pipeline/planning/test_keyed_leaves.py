@@ -10,7 +10,7 @@ import pytest
 import zarr
 
 import chunkfold as cf
-from chunkfold.planning import keyed_leaves, planner
+from chunkfold.planning import keyed_leaves, labelled_rows, planner
 from tests.pipeline.planning.test_factored_weights import same
 
 pytestmark = pytest.mark.unoptimised
@@ -24,7 +24,7 @@ OPS = ["mean", "var", "min", "argmax", "count"]
 def small_leaves(monkeypatch):
     """Make leaves of one chunk usual and of four larger, on every device."""
     monkeypatch.setattr(planner, "LEAF_BYTES", 1)
-    monkeypatch.setattr(keyed_leaves, "KINDS", frozenset({"cpu", "gpu"}))
+    monkeypatch.setattr(labelled_rows, "KINDS", frozenset({"cpu", "gpu"}))
     monkeypatch.setattr(keyed_leaves, "TARGETS", (25_000,))
 
 
@@ -73,12 +73,17 @@ def test_leaves_are_larger_only_where_each_key_is_met_less_often(path: str):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("LEAST_LEAVES", 99), ("KINDS", frozenset()), ("TARGETS", (12_287,))]
+    ("module", "name", "value"),
+    [
+        (keyed_leaves, "LEAST_LEAVES", 99),
+        (keyed_leaves, "TARGETS", (12_287,)),
+        (labelled_rows, "KINDS", frozenset()),
+    ],
 )
 def test_leaves_are_as_large_as_usual_where_larger_ones_do_not_pay(
-    path: str, monkeypatch, name: str, value: Any
+    path: str, monkeypatch, module: Any, name: str, value: Any
 ):
-    monkeypatch.setattr(keyed_leaves, name, value)
+    monkeypatch.setattr(module, name, value)
     assert leaves(path) == 1
 
 

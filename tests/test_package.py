@@ -199,8 +199,8 @@ def test_rooms_are_in_the_page_on_how_it_works(layer: str):
 LONGEST = 300
 """Lines of a module, so that a reader can keep all of it in mind."""
 LONGER = {
-    "kernels/accumulator/exact_array.py": 358,
-    "kernels/binding/binding.py": 406,
+    "kernels/accumulator/exact_array.py": 355,
+    "kernels/binding/binding.py": 403,
     "kernels/binding/laws.py": 332,
     "kernels/catalogue/differences.py": 313,
     "kernels/catalogue/integers.py": 334,
@@ -208,7 +208,7 @@ LONGER = {
     "kernels/expressions/meanings.py": 374,
     "kernels/fold/fold.py": 336,
     "kernels/fold/launch.py": 306,
-    "kernels/geometry.py": 313,
+    "kernels/geometry.py": 302,
     "kernels/monoid/monoid.py": 376,
 }
 """Modules that are longer still, and by how much at most: the list may only shrink."""

@@ -93,11 +93,15 @@ class ExactArray:
 
         in_threads(try_near, slabs_of(self._outputs))
         for few in pieces_of(np.flatnonzero(~sure)):
-            out[few] = [nearest(one, wanted, rooted=self._rooted) for one in self.numbers(few)]
+            out[few] = [
+                nearest(one, wanted, rooted=self._rooted) for one in exactly(self._node, few)
+            ]
         return out
 
     def numbers(self, at: np.ndarray) -> list[Real]:
-        """Return the exact numbers of some outputs, of roots their squares with the same sign."""
+        """Return the exact numbers of some outputs; of square roots that is a TypeError."""
+        if self._rooted:
+            raise TypeError(_ROOT.format("a number"))
         return exactly(self._node, at)
 
     def sqrt(self) -> ExactArray:

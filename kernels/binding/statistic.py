@@ -61,8 +61,8 @@ class Statistic:
     ) -> np.ndarray:
         """Finish the root partial into one result per output.
 
-        `shape` and `axes` are what was reduced (see `Context`). Floats are rounded to the nearest
-        `integers`, if these are given: what is exact before that once.
+        `shape` and `axes` are what was reduced (see `Context`). If a dtype of `integers` is given,
+        results have it: floats are rounded to the nearest, exact numbers once.
 
         Raises
         ------
@@ -92,7 +92,7 @@ class Statistic:
                 f"finish of {self.name!r} made shape {done.shape} of fields of "
                 f"{partial.outputs} outputs"
             )
-        wanted = self.result if integers is None else None
+        wanted = integers or self.result
         return self._of_enough(partial, done if wanted is None else done.astype(wanted), integers)
 
     @property
@@ -112,8 +112,8 @@ class Statistic:
         few = np.broadcast_to(there, partial.outputs) < least
         if few.any():
             done = done.copy()
-            nothing = {"m": "NaT", "M": "NaT"}.get(done.dtype.kind, np.nan)
-            done[few] = nothing if integers is None else 0
+            nan = "NaT" if done.dtype.kind in "mM" else np.nan
+            done[few] = nan if integers is None else 0
         return done
 
     def _has_nan(self, dtype: np.dtype) -> bool:

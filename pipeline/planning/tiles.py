@@ -54,7 +54,7 @@ class TileFinishing:
     """What was reduced, as `Statistic.finish` is told it."""
     grouped: bool = False
     dtype: np.dtype | None = None
-    """Of results as they leave, if it is not theirs."""
+    """Integers that results are rounded to as they leave, if they are."""
     factors: tuple[tuple[int, ...], ...] = ()
     """For each coarser level how many outputs of the one before are one, along the kept axes."""
 
@@ -88,11 +88,9 @@ class TileFinishing:
         return FinishedTile(tile, tuple(levels), nan, nothing)
 
     def _level(self, partial: Partial, shape: tuple[int, ...]) -> Level:
-        each = ((one, one.finish(partial, self.shape, self.reduced, self.dtype)) for one in
-                self.statistics)  # fmt: skip
         values = {
-            one.name: done if self.dtype is None else done.astype(self.dtype, copy=False)
-            for one, done in each
+            one.name: one.finish(partial, self.shape, self.reduced, self.dtype)
+            for one in self.statistics
         }
         return Level(values, shape)
 

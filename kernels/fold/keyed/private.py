@@ -120,7 +120,7 @@ class PrivateAccumulators:
 def _together(row: np.ndarray) -> np.ndarray | None:
     """Return the order of rows in which those of a key follow each other: uint32.
 
-    None if they do as they are, or are folded one by one anyway.
+    None if they do as they are.
     """
     order = np.argsort(row, kind="stable").astype(np.uint32)
     changes = np.count_nonzero(np.diff(row))

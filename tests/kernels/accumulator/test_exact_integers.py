@@ -50,3 +50,8 @@ def test_nothing_is_0_and_what_is_beyond_the_ends_is_them():
     assert nearest_integers(floats, np.dtype("uint64")).tolist() == [
         2**64 - 1, 0, 2**64 - 1, 0, 2**63,
     ]  # fmt: skip
+
+
+def test_square_roots_have_no_exact_numbers():
+    with pytest.raises(TypeError, match="square root"):
+        nearest_integers((exact([1, 9]) / 4).sqrt(), np.dtype("int32"))

@@ -22,6 +22,8 @@ def keyed_header(accumulator: Accumulator) -> str:
     """Return kernels/cl/keyed/generated.clh for an accumulator of what work-items share."""
     shared = SharedLayout(accumulator)
     digits = MOST_DIGITS * len(shared.exact)
+    sums = digits + len(shared.sums)
+    behind = sums + len(shared.states)
     limbs = _limbs_at(accumulator)
 
     def each(places: tuple[FieldAt, ...], text: Callable[[int, BoundField], str]) -> list[str]:
@@ -35,6 +37,7 @@ def keyed_header(accumulator: Accumulator) -> str:
     adds = [
         *(_guarded(part, _digits_of(f, part)) for f, part in exact),
         *each(shared.sums, lambda n, field: _sum(digits + n, field)),
+        *_states_added(shared, sums),
         *each(shared.extremes64, lambda n, field: _extreme(f"p->extremes64[{n}]", field)),
         *each(shared.counts, lambda n, _: f"    p->counts[{n}] += 1;"),
         *each(shared.extremes32, lambda n, field: _extreme(f"p->extremes32[{n}]", field)),
@@ -48,11 +51,15 @@ def keyed_header(accumulator: Accumulator) -> str:
         f"if (w / CHF_MOST_DIGITS == {f}) {{ {_settled(f, part.fields[0], limbs[n])} return; }}"
         for (f, part), n in zip(exact, shared.exact, strict=True)
     ]
-    places = [*shared.sums, *shared.extremes64, *shared.counts, *shared.extremes32]
-    ends = [
-        _end(digits + word, number, accumulator.components[number].fields[at])
-        for word, (number, at) in enumerate(places)
+    places = [
+        *enumerate(shared.sums, digits),
+        *enumerate((*shared.extremes64, *shared.counts, *shared.extremes32), behind),
     ]
+    ends = [
+        _end(word, number, accumulator.components[number].fields[at])
+        for word, (number, at) in places
+    ]
+    ends += _states_ended(shared, sums)
     scales = [f"d->scale[{f}] = chf_power_of_two((int)bits - chf_exponent_above(exponents[{f}]));"
               for f in range(len(exact))]  # fmt: skip
     real, base = ("double", "chf_power_of_two(bits)") if exact else ("float", "0")
@@ -64,7 +71,7 @@ def keyed_header(accumulator: Accumulator) -> str:
 #line 1 "generated"
 #define CHF_EXACTS {len(exact)}
 #define CHF_DIGIT_WORDS {digits}
-#define CHF_LONG_SUMS {digits + len(shared.sums)}
+#define CHF_LONG_SUMS {behind}
 #define CHF_EXTREMES64 {len(shared.extremes64)}
 #define CHF_COUNTS {len(shared.counts)}
 #define CHF_EXTREMES32 {len(shared.extremes32)}
@@ -150,6 +157,47 @@ def _lifted(ctype: str, name: str, field: BoundField) -> str:
 
 def _sum(word: int, field: BoundField) -> str:
     return f"{_lifted('long', 'n', field)}\n    p->sums[{word}] += n;"
+
+
+def _states_of(shared: SharedLayout, word: int) -> dict[int, dict[str, int]]:
+    """Return for each component whose state is shared the words of its fields, `word` and on."""
+    found: dict[int, dict[str, int]] = {}
+    for at, (number, name) in enumerate(shared.states, word):
+        found.setdefault(number, {})[name] = at
+    return found
+
+
+def _states_added(shared: SharedLayout, word: int) -> list[str]:
+    """Add the state that one element leaves; of one that is absent it is of nothing."""
+    return [
+        f"""\
+    {{
+        {_holder(shared, number)}_state s;
+        {_holder(shared, number)}_begin(&s);
+        {_holder(shared, number)}_step(&s, v, i);
+        {" ".join(f"p->sums[{at}] += s.{name};" for name, at in words.items())}
+    }}"""
+        for number, words in _states_of(shared, word).items()
+    ]
+
+
+def _states_ended(shared: SharedLayout, word: int) -> list[str]:
+    """Give components what the sum of states ends as."""
+    return [
+        f"""\
+    {{
+        {_holder(shared, number)}_state s;
+        {_holder(shared, number)}_begin(&s);
+        {" ".join(f"s.{name} = words[{at}];" for name, at in words.items())}
+        a->c{number} = c{number}_end(s);
+    }}"""
+        for number, words in _states_of(shared, word).items()
+    ]
+
+
+def _holder(shared: SharedLayout, number: int) -> str:
+    """Return the component whose state another shares, or its own."""
+    return f"c{shared.accumulator.holders[number]}"
 
 
 def _extreme(target: str, field: BoundField) -> str:

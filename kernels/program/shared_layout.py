@@ -10,7 +10,8 @@ from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.accumulator.component import BoundField, Component
 from chunkfold.kernels.device.device import Device
 from chunkfold.kernels.exact.limbs import FORMATS, Format, Limbs
-from chunkfold.kernels.expressions.nodes import constant_value
+from chunkfold.kernels.expressions.nodes import constant, constant_value
+from chunkfold.kernels.program.joins import joins
 from chunkfold.kernels.program.opencl_code import defined
 
 MOST_DIGITS = defined("keyed/digits.clh", "CHF_MOST_DIGITS")
@@ -24,18 +25,38 @@ FieldAt = tuple[int, int]
 def is_shared(device: Device, part: Component) -> bool:
     """Whether work-items can share a component's accumulator: integers that are added or compared.
 
-    A component's own state does not matter here: it is another way to the same accumulator.
+    Or its state, if that is sums of integers.
     """
     if part.limbs is not None:
         return part.limbs.terms > 0 and _form(part.limbs) is not None
     if part.table is not None:
         return False
+    return _shares_fields(device, part) or bool(summed_state(part))
+
+
+def _shares_fields(device: Device, part: Component) -> bool:
     extended = "cl_khr_int64_extended_atomics" in device.extensions
     compares = extended and device.lacks("int64_atomics") is None
     return all(
         field.op == "add" or (field.op in ("min", "max") and (compares or "32" in field.dtype))
         for field in part.fields
     ) and all("int" in field.dtype for field in part.fields)
+
+
+def summed_state(part: Component) -> tuple[str, ...]:
+    """Return the fields of a component's state, if the state of many elements is the sum of theirs.
+
+    They are 64 bits each; a narrower one that a step always empties into them is left out.
+    """
+    state = part.state
+    if state is None or state.first:
+        return ()
+    emptied = {name for name, tree in state.carry if tree is constant(0, tree.dtype)}
+    kept = tuple(name for name, _, _ in state.fields if name not in emptied)
+    added = joins(state)
+    sums = all(tree.op == "add" and tree.dtype.kind in "iu" for tree in added.values())
+    wide = all(state.dtypes[name] in ("int64", "uint64") for name in kept)
+    return kept if added and sums and wide else ()
 
 
 def _counts(field: BoundField) -> bool:
@@ -62,6 +83,12 @@ class SharedLayout:
         return tuple(p for p, f in self._others if f.op == "add" and not _counts(f))
 
     @cached_property
+    def states(self) -> tuple[tuple[int, str], ...]:
+        """Numbers of the components whose states are summed, and their fields: 64 bits each."""
+        parts = enumerate(self.accumulator.components)
+        return tuple((number, name) for number, part in parts for name in summed_state(part))
+
+    @cached_property
     def extremes64(self) -> tuple[FieldAt, ...]:
         """Extremes of 64 bits."""
         return tuple(p for p, f in self._others if f.op != "add" and "64" in f.dtype)
@@ -81,19 +108,19 @@ class SharedLayout:
         return [
             ((number, at), field)
             for number, part in enumerate(self.accumulator.components)
-            if not part.limbs
+            if not part.limbs and part.state is None
             for at, field in enumerate(part.fields)
         ]
 
     @property
     def words(self) -> int:
         """Words of 64 bits of each entry in global memory."""
-        single = len(self.sums) + len(self.extremes64) + len(self.counts) + len(self.extremes32)
-        return 2 * (MOST_DIGITS * len(self.exact) + single)
+        single = (self.sums, self.states, self.extremes64, self.counts, self.extremes32)
+        return 2 * (MOST_DIGITS * len(self.exact) + sum(map(len, single)))
 
     def key_bytes(self, digits: int) -> int:
         """Bytes of local memory for each key."""
-        wide = digits * len(self.exact) + len(self.sums) + len(self.extremes64)
+        wide = digits * len(self.exact) + len(self.sums) + len(self.states) + len(self.extremes64)
         return 8 * wide + 4 * (len(self.counts) + len(self.extremes32))
 
     @property
@@ -138,8 +165,11 @@ def with_components(accumulator: Accumulator, numbers: Sequence[int]) -> Accumul
     return replace(accumulator, components=tuple(accumulator.components[n] for n in numbers))
 
 
-def shared_of(accumulator: Accumulator, numbers: Sequence[int]) -> SharedLayout:
-    """Return some components, which work-items can share, without states."""
+def shared_of(device: Device, accumulator: Accumulator, numbers: Sequence[int]) -> SharedLayout:
+    """Return some components, which work-items can share; with a state where that is shared."""
     of = with_components(accumulator, numbers).with_limbs()
-    parts = tuple(replace(part, state=None) for part in of.components)
+    parts = tuple(
+        replace(part, state=None) if part.limbs or _shares_fields(device, part) else part
+        for part in of.components
+    )
     return SharedLayout(replace(of, components=parts))

@@ -29,7 +29,8 @@ void add_global(CHF_INPUTS, __global const int *restrict key, __global const ulo
     const ulong output = get_group_id(0) % outputs, part = get_group_id(0) / outputs;
     const ulong from = min(part * span, reduces);
     chf_add_span(CHF_INPUT_NAMES, key, geo, key_geo, output, outputs, from, min(from + span, reduces),
-                 keys, offset, index, digits, bits, exponents, limbs, words, get_local_id(0), CHF_LOCAL);
+                 0, keys, offset, index, digits, bits, exponents, limbs, words, get_local_id(0),
+                 CHF_LOCAL);
     if (get_global_id(0) == 0)
         seen[0] += outputs * reduces;
 }

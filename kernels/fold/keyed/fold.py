@@ -92,7 +92,8 @@ class KeyedFold:
         Raises
         ------
         DeviceError
-            If the device refuses a launch, or the box has other outputs.
+            If the device refuses a launch, the box has other outputs, or it has more integers than
+            sums hold.
         """
         if not layout.elements.elements:
             return None

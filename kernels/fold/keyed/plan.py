@@ -24,10 +24,23 @@ _CROWDED = 16 << 10
 GPU has few work-groups at a time."""
 _SPARE = 1 << 10
 """Bytes of local memory that are left to the compiler."""
+_MOST_TABLES = 2
+"""Tables at most for which elements are read again, where work-items share them: for more it is as
+quick to add to global memory."""
 _PRIVATE_BYTES = 256 << 20
 """Bytes of the accumulators that work-items have of their own."""
 MOST_OUTPUTS = 256
 """Outputs beyond which a table for each does not pay."""
+
+
+@dataclass(frozen=True)
+class LocalTables:
+    """What of all keys a work-group has in local memory at a time."""
+
+    digits: int
+    """Digits of each exact sum; 0 if there are no tables in local memory."""
+    keys: int
+    """Keys of each table."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +64,7 @@ def table_plan(
 ) -> TablePlan:
     """Return how the sums of a box with `outputs` times `reduces` elements are added up by key.
 
-    `digits` fit local memory (`local_digits`).
+    `digits` fit local memory (`local_tables`).
     """
     size = tuning.sharing
     each = _TOGETHER * size
@@ -73,15 +86,20 @@ def way_of(outputs: int) -> str:
     return BY_KEY[0] if shares_tables(outputs) else BY_KEY[1]
 
 
-def local_digits(device: Device, shared: SharedLayout, keys: int) -> int:
-    """Return how many digits fit local memory; 0 if those of ordinary values do not."""
+def local_tables(device: Device, tuning: Tuning, shared: SharedLayout, keys: int) -> LocalTables:
+    """Return the tables of so many keys that fit local memory, one or several after each other.
+
+    No digits, if those of ordinary values do not fit.
+    """
     room = device.local_bytes - _SPARE
     least = shared.ordinary_digits if shared.exact else 1
     for digits in range(MOST_DIGITS if shared.exact else 1, least - 1, -1):
         needed = keys * shared.key_bytes(digits)
         if needed <= (room if digits == least else min(room, _CROWDED)):
-            return digits
-    return 0
+            return LocalTables(digits, keys)
+    tables = -(-keys * shared.key_bytes(least) // room)
+    together = tuning.sharing > 1 and tables <= _MOST_TABLES
+    return LocalTables(least if together else 0, -(-keys // tables))
 
 
 def private_splits(tuning: Tuning, nbytes: int, keys: int, outputs: int) -> int:

@@ -24,7 +24,7 @@ def keyed_programs(
     shared, own = components_by_way(device, accumulator, way)
     found: list[tuple[str, Accumulator]] = []
     if shared:
-        tables = shared_of(accumulator, shared).accumulator
+        tables = shared_of(device, accumulator, shared).accumulator
         found += [("keyed/local.cl", tables), ("keyed/global.cl", tables)]
     if own:
         alone = with_components(accumulator, own)

@@ -10,10 +10,11 @@ import pyopencl as cl
 
 from chunkfold.kernels.accumulator.partial import Partial, Wide
 from chunkfold.kernels.accumulator.sums import expanded
+from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.fold.fold import Fold, strided_inputs
 from chunkfold.kernels.fold.keyed.context import KeyedContext, numbered_as
 from chunkfold.kernels.fold.keyed.layout import KeyedBox
-from chunkfold.kernels.fold.keyed.plan import local_digits, table_plan
+from chunkfold.kernels.fold.keyed.plan import LocalTables, local_tables, table_plan
 from chunkfold.kernels.fold.launch import Input, KernelArgument
 from chunkfold.kernels.fold.shapes import each_shape
 from chunkfold.kernels.geometry import Box
@@ -26,6 +27,8 @@ _SAMPLE = 1 << 16
 """Elements that are looked at to find out how large they are."""
 _SAMPLE_GROUPS = 64
 """Work-groups that look at them, at most."""
+_MOST_ELEMENTS = 1 << 31
+"""Elements whose 32-bit integers 64 bits hold the sum of."""
 _LEAST_EXPONENT = np.array([defined("keyed/digits.clh", "CHF_LEAST_EXPONENT")], np.int32)
 
 
@@ -36,7 +39,7 @@ class Tables:
         self, of: KeyedContext, tuning: Tuning, numbers: Sequence[int], *, local: bool
     ) -> None:
         self._of, self._numbers, self._local = of, numbers, local
-        self._shared = shared_of(of.accumulator, numbers)
+        self._shared = shared_of(of.opened.device, of.accumulator, numbers)
         self.fold = Fold(of.opened, self._shared.accumulator, tuning, of.entries, of.queue, 1)
         flags = cl.mem_flags.READ_WRITE
         nbytes = 8 * self._shared.words * of.entries
@@ -57,10 +60,16 @@ class Tables:
     ) -> cl.Event:
         """Enqueue the fold of a box: sample how large elements are, fold, settle."""
         of, fold, box = self._of, self.fold, layout.elements
+        if self._shared.states and box.reduces >= _MOST_ELEMENTS:
+            raise DeviceError(
+                f"{box.reduces:,} elements of an output are to be added up by key at once: sums of "
+                f"integers hold fewer than {_MOST_ELEMENTS:,}; fold several boxes"
+            )
         launcher, held = fold.launcher, fold.held(1)
-        device, size = of.opened.device, fold.tuning.sharing
-        digits = local_digits(device, self._shared, of.keys) if self._local else 0
-        plan = table_plan(fold.tuning, self._shared, digits, box.outputs, box.reduces)
+        size, tables = fold.tuning.sharing, LocalTables(0, of.keys)
+        if self._local:
+            tables = local_tables(of.opened.device, fold.tuning, self._shared, of.keys)
+        plan = table_plan(fold.tuning, self._shared, tables.digits, box.outputs, box.reduces)
         given = strided_inputs(inputs, box) if box.others else inputs
         elements: dict[str, Any] = {
             "tuning": fold.tuning.for_box(box) if box.others else None,
@@ -74,29 +83,36 @@ class Tables:
         if self._shared.exact:
             self._sample(given, wait_for, size, box, elements)
         file, kernel = "keyed/global.cl", "add_global"
-        local: dict[str, Any] = {}
+        parts: list[dict[str, Any]] = [{}]
         if plan.local:
-            nbytes = of.keys * self._shared.key_bytes(plan.digits)
-            local = {"table": cl.LocalMemory(-(-nbytes // 8) * 8)}
             file, kernel = "keyed/local.cl", "add_local"
-        event = launcher.launch(
-            (file, kernel),
-            (plan.work_groups * box.outputs, size),
-            given,
-            wait_for,
-            key=keys,
-            key_geo=launcher.geometry(layout.keys),
-            keys=of.keys,
-            span=plan.span,
-            work_groups=plan.work_groups,
-            digits=plan.digits,
-            bits=plan.bits,
-            words=self._words,
-            limbs=held["tables"],
-            seen=held["seen"],
-            **elements,
-            **local,
-        )
+            nbytes = tables.keys * self._shared.key_bytes(plan.digits)
+            parts = [{"table": cl.LocalMemory(-(-nbytes // 8) * 8)}]
+            if tables.keys < of.keys:
+                kernel = "add_local_part"
+                parts = [
+                    parts[0] | {"least": first, "some": min(tables.keys, of.keys - first)}
+                    for first in range(0, of.keys, tables.keys)
+                ]
+        for part in parts:
+            event = launcher.launch(
+                (file, kernel),
+                (plan.work_groups * box.outputs, size),
+                given,
+                wait_for,
+                key=keys,
+                key_geo=launcher.geometry(layout.keys),
+                keys=of.keys,
+                span=plan.span,
+                work_groups=plan.work_groups,
+                digits=plan.digits,
+                bits=plan.bits,
+                words=self._words,
+                limbs=held["tables"],
+                seen=held["seen"],
+                **elements,
+                **part,
+            )
         launcher.launch(
             ("keyed/global.cl", "settle_keyed"),
             each_shape(fold.tuning, of.entries),

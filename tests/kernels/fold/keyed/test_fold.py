@@ -21,6 +21,7 @@ from chunkfold.kernels import (
     KeyedFold,
     Monoid,
     MonoidError,
+    Tuning,
     as_monoid,
     bind,
     histogram,
@@ -30,6 +31,7 @@ from chunkfold.kernels.accumulator.partial import Partial
 from chunkfold.kernels.accumulator.sums import any_lost
 from chunkfold.kernels.fold.keyed import plan as plan_module
 from chunkfold.kernels.fold.keyed import tables as tables_module
+from chunkfold.kernels.fold.keyed.plan import LocalTables
 from tests.conftest import shaped
 from tests.exactly import expected as nearest
 from tests.kernels.catalogue.test_exact_sums import KINDS, rows_of
@@ -39,16 +41,22 @@ pytestmark = pytest.mark.unoptimised
 
 _opened = functools.cache(DeviceContext)
 _expected: dict[object, np.ndarray] = {}
-ROUTES = ("local", "one window", "global", "private")
+ROUTES = ("local", "one window", "several tables", "global", "private")
 OPS = ("sum", "mean", "std", "norm2", "count")
 OTHERS = ("min", "max", "argmax", "count_nonzero", "any")
 
 
 def route(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all sums take one of the routes that device, labels and outputs choose between."""
-    digits = {"one window": 1, "global": 0}
-    if name in digits:
-        monkeypatch.setattr(tables_module, "local_digits", lambda *_: digits[name])
+    forced = {"one window": (1, None), "several tables": (1, 3), "global": (0, None)}
+    if name in forced:
+        digits, some = forced[name]
+
+        def tables(_: Device, tuning: Tuning, __: object, keys: int) -> LocalTables:
+            together = some and tuning.sharing > 1
+            return LocalTables(digits, some if together else keys)
+
+        monkeypatch.setattr(tables_module, "local_tables", tables)
     if name == "private":
         monkeypatch.setattr(plan_module, "MOST_OUTPUTS", 0)
 
@@ -162,17 +170,39 @@ def test_exact_sums_of_hard_numbers_are_the_nearest_float(
 
 
 @pytest.mark.parametrize("shape", ["tree-64", "tree-stride"])
-@pytest.mark.parametrize("name", ["local", "global"])
+@pytest.mark.parametrize("name", ["local", "several tables", "global"])
 def test_work_items_share_tables(
     opened: DeviceContext, monkeypatch: pytest.MonkeyPatch, name: str, shape: str
 ):
     route(name, monkeypatch)
     array = np.concatenate([rows_of(kind, "float32", 3, rows=60) for kind in ("plain", "wild")])
-    for groups in (1, 3, 300):
+    for groups in (1, 3, 40 if name == "several tables" else 300):
         labels = np.random.default_rng(groups).integers(-1, groups, array.shape[1], np.int32)
         got = folded(opened, OPS, array, labels, groups, (0, 1), (1,), shape, pieces=3)
         for op in OPS:
             assert_same(got[op], expected(op, array, labels, groups, (0, 1), (1,)), (groups, op))
+
+
+@pytest.mark.parametrize("name", ["local", "several tables", "global", "private"])
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_sums_of_integers_carry(
+    opened: DeviceContext, monkeypatch: pytest.MonkeyPatch, name: str, dtype: str
+):
+    """Those of the greatest and the least, and of their squares, need more than 64 bits."""
+    route(name, monkeypatch)
+    rng = np.random.default_rng(9)
+    if dtype == "bool":
+        ends, middle = [False, True], rng.integers(0, 2, (4, 500)).astype(bool)
+    else:
+        info = np.iinfo(dtype)
+        ends = [info.min, info.max]
+        middle = rng.integers(info.min, info.max, (4, 500), dtype, endpoint=True)
+    array = np.concatenate([np.full((3, 500), end, dtype) for end in ends] + [middle])
+    labels = rng.integers(-1, 8, array.shape).astype(np.int32)
+    ops = [as_monoid(op) for op in ("mean", "std", "norm1", "nanmean")]
+    got = folded(opened, ops, array, labels, 8, (0, 1), (0, 1), "tree-64", pieces=2)
+    for op in ops:
+        assert_same(got[op.name], expected(op, array, labels, 8, (0, 1), (0, 1)), op.name)
 
 
 AXES = [
@@ -390,6 +420,10 @@ def test_what_is_wrong_is_told(opened: DeviceContext):
     assert fold.add([one], keys, keyed_box((0, 2), (0, 1), (1,))) is None
     (statistic,) = bound.statistics
     assert statistic.finish(fold.finish()).tolist() == [0, 0, 0]
+    integers = bind([as_monoid("sum")], [np.dtype("i4")], exact=True, keyed=True).accumulator
+    fold = KeyedFold(opened, integers.for_outputs(3), tuning, 3)
+    with pytest.raises(DeviceError, match="2,147,483,648 elements of an output"):
+        fold.add([one], keys, keyed_box((1 << 31,), (0,)))
 
 
 def test_a_group_of_no_elements_has_no_maximum(opened: DeviceContext):

@@ -10,14 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chunkfold.kernels import all_devices, as_monoid, bind
-from chunkfold.kernels.fold.keyed.plan import local_digits, private_plan, private_splits, table_plan
+from chunkfold.kernels.fold.keyed.plan import local_tables, private_plan, private_splits, table_plan
 from chunkfold.kernels.program.shared_layout import SharedLayout, shared_of
-from tests.conftest import shaped
+from tests.conftest import as_gpu, shaped
 
 
 def sums_of(*ops: str, dtype: str = "float32") -> SharedLayout:
     bound = bind([as_monoid(op) for op in ops], [np.dtype(dtype)], exact=True, keyed=True)
-    return shared_of(bound.accumulator, range(len(bound.accumulator.components)))
+    (device, *_) = all_devices()
+    return shared_of(device, bound.accumulator, range(len(bound.accumulator.components)))
 
 
 @given(
@@ -32,26 +33,35 @@ def test_no_sum_overflows_and_every_element_is_added(
     sums = sums_of(op, dtype=dtype)
     tuning = shaped(device, sums.accumulator, "tree")
     assert tuning is not None
-    digits = local_digits(replace(device, local_bytes=local), sums, keys)
-    plan = table_plan(tuning, sums, digits, outputs, reduces)
+    tables = local_tables(replace(device, local_bytes=local), tuning, sums, keys)
+    plan = table_plan(tuning, sums, tables.digits, outputs, reduces)
     in_one = plan.span if plan.local else reduces
     assert in_one * sums.doubles * 2**plan.bits < 2**63
     assert plan.work_groups * plan.span >= reduces > (plan.work_groups - 1) * plan.span
     if plan.local:
-        assert keys * sums.key_bytes(plan.digits) <= local
+        assert tables.keys * sums.key_bytes(plan.digits) <= local
+        assert tables.keys == keys or (tables.keys * 2 >= keys and tuning.sharing > 1)
     assert plan.bits >= 24
 
 
 @pytest.mark.parametrize(
-    ("op", "dtype", "keys", "digits"),
-    [("sum", "float32", 4000, 1), ("sum", "float32", 12, 3), ("mean", "float32", 4000, 1),
-     ("sum", "float64", 4000, 0), ("sum", "float64", 100, 3), ("std", "float64", 100, 3),
-     ("count", "int32", 12000, 1), ("sum", "int32", 3000, 1), ("sum", "int32", 4000, 0)],
+    ("op", "dtype", "keys", "digits", "tables"),
+    [("sum", "float32", 4000, 1, 1), ("sum", "float32", 12, 3, 1), ("mean", "float32", 4000, 1, 1),
+     ("sum", "float64", 4000, 2, 2), ("sum", "float64", 100, 3, 1), ("std", "float64", 100, 3, 1),
+     ("count", "int32", 12000, 1, 1), ("sum", "int32", 5000, 1, 1), ("sum", "int32", 12000, 1, 2),
+     ("sum", "int32", 30000, 0, 5), ("std", "int64", 1000, 1, 2)],
 )  # fmt: skip
-def test_as_many_digits_as_fit_48_kib(op: str, dtype: str, keys: int, digits: int):
-    (device, *_) = all_devices()
-    sums = sums_of(op, dtype=dtype)
-    assert local_digits(replace(device, local_bytes=48 << 10), sums, keys) == digits
+def test_as_many_digits_and_keys_as_fit_48_kib(
+    op: str, dtype: str, keys: int, digits: int, tables: int
+):
+    device, sums = as_gpu(all_devices()[0]), sums_of(op, dtype=dtype)
+    tuning = shaped(device, sums.accumulator, "tree-64")
+    assert tuning is not None
+    found = local_tables(device, tuning, sums, keys)
+    assert (found.digits, -(-keys // found.keys)) == (digits, tables)
+    alone = replace(tuning, flat=replace(tuning.flat, local_size=1))
+    if tables > 1 and alone.sharing == 1:
+        assert local_tables(device, alone, sums, keys).digits == 0
 
 
 @given(

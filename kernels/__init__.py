@@ -47,11 +47,12 @@ if TYPE_CHECKING:
     from chunkfold.kernels.fold.fold import Fold
     from chunkfold.kernels.fold.keyed.fold import KeyedFold
     from chunkfold.kernels.fold.keyed.layout import KeyedBox, keyed_box
-    from chunkfold.kernels.geometry import Box, box, strides_along
+    from chunkfold.kernels.geometry import Box, box
     from chunkfold.kernels.monoid.accumulate import Accumulate
     from chunkfold.kernels.monoid.monoid import Monoid
     from chunkfold.kernels.program.device_context import DeviceContext
     from chunkfold.kernels.program.options import VARIANTS, Tuning
+    from chunkfold.kernels.strides import strides_along
     from chunkfold.kernels.tuning.tuning_choice import choose
 
 _HOMES = {
@@ -96,8 +97,8 @@ _HOMES = {
     "chunkfold.kernels.geometry": (
         "Box",
         "box",
-        "strides_along",
     ),
+    "chunkfold.kernels.strides": ("strides_along",),
     "chunkfold.kernels.catalogue.distinct": ("approx_nunique",),
     "chunkfold.kernels.catalogue.histograms": ("histogram",),
     "chunkfold.kernels.catalogue.quantiles": ("quantile",),

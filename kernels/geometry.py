@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
+
+from chunkfold.kernels.strides import Strides, c_strides
 
 FOLDS = ("flat", "rows", "columns", "short_rows")
 """The kernels that fold boxes, each for boxes of its own kind: `Box.kernel`."""
@@ -158,29 +159,6 @@ class Box:
         return first, rest
 
 
-def c_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Return C-order strides in elements.
-
-    >>> c_strides((2, 3, 4))
-    (12, 4, 1)
-    """
-    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
-
-
-def strides_along(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
-    """Return the C-order strides of what has some of a shape's axes: 0 along those it lacks.
-
-    >>> strides_along((7, 3, 4), (1, 2)), strides_along((7, 3, 4), (1,))
-    ((0, 4, 1), (0, 1, 0))
-    """
-    own = dict(zip(axes, c_strides([shape[axis] for axis in axes]), strict=True))
-    return tuple(own.get(axis, 0) for axis in range(len(shape)))
-
-
-Strides: TypeAlias = "Sequence[int] | None"
-"""Elements between neighbours along each axis."""
-
-
 def box(
     shape: Sequence[int],
     axes: Sequence[int],
@@ -221,7 +199,7 @@ def box(
     (Dim(size=12, stride=1, index_stride=1, output_stride=0, others=()),)
     >>> box((2, 3), (1,), strides=(1, 2)).kernel
     'columns'
-    >>> box((2, 3), (0, 1), others=[strides_along((2, 3), (0,))]).reduced[0].others
+    >>> box((2, 3), (0, 1), others=[(1, 0)]).reduced[0].others
     (1,)
     """
     own = tuple(c_strides(shape) if strides is None else strides)

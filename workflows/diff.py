@@ -14,15 +14,9 @@ from distributed import Client
 from chunkfold.api import submit
 from chunkfold.events import OnEvent
 from chunkfold.kernels import Monoid, Packing, as_monoid, is_defined
-from chunkfold.kernels.catalogue.differences import (
-    alike,
-    equal,
-    far_as_float,
-    far_complex,
-    largest,
-    same_of,
-)
+from chunkfold.kernels.catalogue.differences import alike, equal, far_complex, largest, same_of
 from chunkfold.kernels.catalogue.integer_products import distance
+from chunkfold.kernels.catalogue.sums_of_two import far_as_float
 from chunkfold.kernels.errors import RangeError
 from chunkfold.kernels.expressions.library import real, where
 from chunkfold.kernels.monoid.accumulate import SymbolFunction

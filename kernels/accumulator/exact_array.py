@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import math
-import numbers
 import operator
 from collections.abc import Callable, Mapping
-from fractions import Fraction
 from typing import Any, NoReturn
 
 import numpy as np
 
-from chunkfold.kernels.accumulator.exact_tree import ExactNode, Leaf, Operation, exactly, near
+from chunkfold.kernels.accumulator.exact_evaluation import order, rounded
+from chunkfold.kernels.accumulator.exact_operands import MOST_POWER, SHAPES, leaf_of, twice_of
+from chunkfold.kernels.accumulator.exact_tree import ExactNode, Leaf, Operation, exactly
 from chunkfold.kernels.accumulator.sums import ExactSums
-from chunkfold.kernels.exact import pairs, rationals
 from chunkfold.kernels.exact.limbs import FORMATS
-from chunkfold.kernels.exact.pieces import OutputsAt, in_threads, pieces_of, slabs_of
 from chunkfold.kernels.exact.rationals import Real
-from chunkfold.kernels.exact.rounding import nearest
-
-_MOST_POWER = 64
-_ARRAYS = "?bBhHiIlLqQefd"
-"""NumPy's characters of dtypes whose arrays are exact numbers."""
-"""The highest power: it is multiplied out."""
 
 
 class ExactArray:
@@ -78,25 +69,7 @@ class ExactArray:
         wanted = np.dtype(dtype)
         if wanted.name not in FORMATS:
             raise TypeError(f"exact numbers are rounded to {', '.join(FORMATS)}, not to {wanted}")
-        out, sure = np.empty(self._outputs, wanted), np.zeros(self._outputs, bool)
-
-        def try_near(at: OutputsAt) -> None:
-            found = near(self._node, at)
-            known = pairs.magnitude(found).root if self._rooted else found.estimate
-            done, certain = known.rounded(wanted)
-            if self._rooted:
-                certain = (certain | found.none) & found.signed
-                done = np.where(found.high < 0, -done, done)
-            odd = found.odd.astype(wanted)
-            out[at] = np.where(found.odd == 0, done, odd)
-            sure[at] = np.where(found.odd == 0, certain, found.certain)
-
-        in_threads(try_near, slabs_of(self._outputs))
-        for few in pieces_of(np.flatnonzero(~sure)):
-            out[few] = [
-                nearest(one, wanted, rooted=self._rooted) for one in exactly(self._node, few)
-            ]
-        return out
+        return rounded(self._node, self._outputs, wanted, rooted=self._rooted)
 
     def numbers(self, at: np.ndarray) -> list[Real]:
         """Return the exact numbers of some outputs; of square roots that is a TypeError."""
@@ -149,33 +122,11 @@ class ExactArray:
             If it is NumPy's, but of numbers of another kind.
         """
         if isinstance(other, ExactArray):
-            shape: tuple[int, ...] = other.shape
-        else:
-            if (
-                isinstance(other, np.generic | np.ndarray) and other.dtype.char not in _ARRAYS
-            ) or isinstance(other, np.ma.MaskedArray):
-                raise TypeError(
-                    f"exact numbers meet {type(other).__name__} of {other.dtype}: give integers, "
-                    "floats of 64 bits at most, or a Fraction"
-                )
-            other = other.item() if isinstance(other, np.generic) else other
-            shape = np.shape(other) if isinstance(other, np.ndarray) else ()
-        if shape not in ((), self.shape):
-            raise ValueError(f"exact numbers of shape {self.shape} meet an array of shape {shape}")
-        if isinstance(other, ExactArray):
+            if other.shape != self.shape:
+                raise ValueError(SHAPES.format(self.shape, other.shape))
             return other
-        if isinstance(other, np.ndarray):
-            if shape == ():
-                return self._taken(other[()])
-            plain = other.astype(np.int8) if other.dtype.kind == "b" else other
-            return self._of(Leaf(plain), self._outputs)
-        if isinstance(other, numbers.Rational):
-            return self._of(Leaf(Fraction(other)), self._outputs)
-        if isinstance(other, float):
-            one = Fraction(other) if math.isfinite(other) else None
-            leaf = Leaf(np.full(self._outputs, other)) if one is None else Leaf(one)
-            return self._of(leaf, self._outputs)
-        return None
+        leaf = leaf_of(other, self._outputs)
+        return None if leaf is None else self._of(leaf, self._outputs)
 
     def __add__(self, other: Any) -> Any:
         return self._with("add", other)
@@ -211,11 +162,11 @@ class ExactArray:
         return self._with("divide", other, turned=True)
 
     def __pow__(self, power: Any) -> Any:
-        twice = _twice(power)
+        twice = twice_of(power)
         if twice is None:
             raise TypeError(
                 f"exact numbers are raised to whole numbers, or to those and a half, up to "
-                f"{_MOST_POWER}, not to {power!r}"
+                f"{MOST_POWER}, not to {power!r}"
             )
         if twice < 0:
             return 1 / self ** (-twice / 2 if twice % 2 else -twice // 2)
@@ -237,19 +188,7 @@ class ExactArray:
         if any(one._rooted for one in sides):
             sides = [self._of(one._squared(), self._outputs) for one in sides]
         one, two = sides
-        away = one - two
-        out, sure = np.empty(self._outputs), np.zeros(self._outputs, bool)
-
-        def try_near(at: OutputsAt) -> None:
-            found = near(away._node, at)
-            out[at] = np.sign(found.high)
-            sure[at] = found.signed & (found.odd == 0)
-
-        in_threads(try_near, slabs_of(self._outputs))
-        for few in pieces_of(np.flatnonzero(~sure)):
-            rows = zip(exactly(one._node, few), exactly(two._node, few), strict=True)
-            out[few] = [rationals.order(*row) for row in rows]
-        return out
+        return order(one._node, two._node, self._outputs)
 
     def _compared(self, other: Any, compare: Callable[[Any, Any], Any]) -> Any:
         order = self._order(other)
@@ -308,14 +247,6 @@ _ROOT = (
     "{} of square roots may be irrational in another way: sqrt is the last operation before "
     "rounded, or its result is multiplied or divided"
 )
-
-
-def _twice(power: Any) -> int | None:
-    """Return twice a power that is whole, or that and a half, of a moderate size."""
-    plain = isinstance(power, int | float | np.integer | np.floating)
-    if not plain or isinstance(power, bool) or not abs(power) <= _MOST_POWER:
-        return None
-    return int(2 * power) if float(2 * power).is_integer() else None
 
 
 def _where(condition: Any, yes: Any, no: Any) -> ExactArray:

@@ -9,7 +9,7 @@ import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels.bench.timing import Timed
-from chunkfold.kernels.fold.launch import wait
+from chunkfold.kernels.fold.waiting import wait
 from chunkfold.kernels.program.build_options import language_options
 from chunkfold.kernels.program.device_context import DeviceContext, device_errors
 

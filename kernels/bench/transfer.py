@@ -15,8 +15,8 @@ from chunkfold.kernels.binding.binding import bind
 from chunkfold.kernels.catalogue.named import as_monoid
 from chunkfold.kernels.device.device import Device
 from chunkfold.kernels.fold.fold import Fold
-from chunkfold.kernels.fold.launch import wait
 from chunkfold.kernels.fold.staging import pinned
+from chunkfold.kernels.fold.waiting import wait
 from chunkfold.kernels.geometry import box
 from chunkfold.kernels.program.device_context import DeviceContext, device_errors
 from chunkfold.kernels.tuning.tuning_choice import choose

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -13,43 +13,31 @@ from chunkfold.kernels.accumulator.accumulator import COUNTS, Accumulator, Slot
 from chunkfold.kernels.accumulator.component import (
     ELEMENTS,
     BoundField,
-    BoundState,
     Component,
-    exact_field,
 )
 from chunkfold.kernels.accumulator.packing import Packing
+from chunkfold.kernels.binding.components import components_of
+from chunkfold.kernels.binding.input_dtypes import (
+    check_cast,
+    check_weights,
+    common_dtype,
+    common_of_pair,
+)
 from chunkfold.kernels.binding.sharing import shared
 from chunkfold.kernels.binding.statistic import Statistic, refuse_unheld
-from chunkfold.kernels.catalogue.apart import are_apart, common_time
+from chunkfold.kernels.catalogue.apart import are_apart
 from chunkfold.kernels.catalogue.catalogue import CATALOGUE
 from chunkfold.kernels.catalogue.extremes import FLOAT_ENDS
 from chunkfold.kernels.catalogue.finish_functions import position
 from chunkfold.kernels.catalogue.named import is_known
 from chunkfold.kernels.dtypes import (
-    COUNT,
-    EXACT,
-    field_dtype,
-    is_table,
     kind_of,
-    number_text,
     stored_name,
-    table_entries,
 )
 from chunkfold.kernels.errors import DeviceError, MonoidError
-from chunkfold.kernels.exact.polynomials import (
-    PolynomialError,
-)
 from chunkfold.kernels.expressions.meanings import MEANINGS
 from chunkfold.kernels.expressions.nodes import Node, walk
-from chunkfold.kernels.expressions.operations import guarded
-from chunkfold.kernels.monoid.accumulate import Accumulate
-from chunkfold.kernels.monoid.checks import check_traced, not_summed
 from chunkfold.kernels.monoid.monoid import Monoid
-from chunkfold.kernels.monoid.tracing import traced
-from chunkfold.kernels.monoid.trees import StateTrees, Traced
-
-_UNPACKED = ("float32", "float64")
-"""Dtypes that packed values are made, if one is asked for."""
 
 
 @dataclass(frozen=True)
@@ -122,15 +110,15 @@ def bind(
     dtypes = [packing.stored_dtype(given) if packing else given for given, packing in pairs]
     unpacked = [packing.value_dtype(given) if packing else given for given, packing in pairs]
     native = [given.newbyteorder("=") for given in unpacked]
-    _check_weights(monoids, native)
+    check_weights(monoids, native)
     apart = (dtype is None or whole) and are_apart(native) and any(one.pair for one in monoids)
-    common = _common_of_pair if apart else _common
+    common = common_of_pair if apart else common_dtype
     value = dtype.newbyteorder("=") if dtype is not None and not whole else common(native)
     alike = [] if dtype is None or whole else [value] * len(native)
     values = native if apart else [value] * len(native)
     packings = tuple(packing if packing and packing.makes_floats else None for packing in packings)
     for given, packing, wanted in zip(dtypes, packings, values, strict=True):
-        _check_cast(given, packing, wanted)
+        check_cast(given, packing, wanted)
     split = []
     for named in monoids:
         if named.inputs != len(dtypes):
@@ -150,7 +138,9 @@ def bind(
         inputs = native if apart else [value] * len(native)
         inputs += [_MASK] * masked
         counts = _counts_present(monoid, value, keyed=keyed, begins=initial is not None)
-        parts = _components(monoid, inputs, fp64, known=is_known(named), keyed=keyed, counts=counts)
+        parts = components_of(
+            monoid, inputs, fp64, known=is_known(named), keyed=keyed, counts=counts
+        )
         split.append((monoid, parts, counts))
     every = [part for _, parts, _ in split for part in parts]
     components, numbers = shared(every, _together(value, fp64))
@@ -209,11 +199,9 @@ def _together(value: np.dtype, fp64: bool) -> tuple[list[Component], ...]:
     if kind_of(value) != "f":
         return ()
     skipping = [FLOAT_ENDS.skipping()] if value.itemsize > 2 else []
-    return tuple(_components(one, [value], fp64) for one in (FLOAT_ENDS, *skipping))
+    return tuple(components_of(one, [value], fp64) for one in (FLOAT_ENDS, *skipping))
 
 
-_REAL = "biufV"
-"""Kinds of weights; bfloat16 is of kind V."""
 _MASK = np.dtype(bool)
 
 
@@ -242,60 +230,6 @@ def _is_inexact(one: Node, *, fp64: bool) -> bool:
     return meaning is not None and meaning.error(one.dtype, fp64=fp64) > 0
 
 
-def _common(dtypes: Sequence[np.dtype]) -> np.dtype:
-    """Return the dtype that holds the values of every input, as NumPy promotes them."""
-    for given in dtypes:
-        stored_name(given)
-    try:
-        common = np.result_type(*dtypes).newbyteorder("=")
-        stored_name(common)
-    except (TypeError, DeviceError):
-        names = " and ".join(map(str, dtypes))
-        raise MonoidError(f"no dtype holds both {names}; give one with dtype=") from None
-    return common
-
-
-def _common_of_pair(dtypes: Sequence[np.dtype]) -> np.dtype:
-    """Return what stands for the dtypes of two inputs that are apart: their values keep theirs."""
-    if dtypes[0].kind not in "mM":
-        return np.dtype(np.int64)
-    try:
-        return common_time(dtypes)
-    except (TypeError, OverflowError):
-        names = " and ".join(map(str, dtypes))
-        raise MonoidError(f"no unit holds both {names}: cast one of them first") from None
-
-
-def _check_weights(monoids: Sequence[Monoid], dtypes: Sequence[np.dtype]) -> None:
-    """See that weights are real, and what they weigh has a kind that a monoid weighs."""
-    for one in monoids:
-        if not one.weights or one.inputs != len(dtypes):
-            continue
-        elements = one.inputs - one.weights - one.slots
-        weights = dtypes[elements : elements + one.weights]
-        odd = [given for given in weights if given.kind not in _REAL]
-        if odd:
-            raise MonoidError(f"weights are {odd[0]}; weights are numbers without imaginary parts")
-        for given in dtypes[:elements]:
-            if given.kind in "mM":
-                raise MonoidError(
-                    f"{one.told} weighs numbers, but elements are {given}: leave the weights "
-                    "out, or give numbers of a unit instead, as (data - data[0]) / "
-                    "np.timedelta64(1, 's') has them"
-                )
-
-
-def _check_cast(given: np.dtype, packing: Packing | None, value: np.dtype) -> None:
-    """See that kernels can make values of elements."""
-    if packing and value.name not in _UNPACKED and value != packing.value_dtype(given):
-        raise MonoidError(
-            f"packed values are made floats, not {value}: give dtype {' or '.join(_UNPACKED)}, "
-            "or none"
-        )
-    if not _castable(given, value):
-        raise MonoidError(f"elements of {given} cannot be cast to {value}")
-
-
 def _of_inputs(inputs: int) -> list[str]:
     """Return the names of reductions of so many arrays; of one array there are too many."""
     names = [name for name, monoid in CATALOGUE.items() if monoid.inputs == inputs]
@@ -304,100 +238,3 @@ def _of_inputs(inputs: int) -> list[str]:
 
 def _counted(inputs: int) -> str:
     return "one array" if inputs == 1 else f"{inputs} arrays together"
-
-
-def _castable(given: np.dtype, value: np.dtype) -> bool:
-    """Whether kernels can make values of elements: numbers only, no part of them lost."""
-    if given.newbyteorder("=") == value:
-        return True
-    kinds = kind_of(given), kind_of(value)
-    if value.name == "bfloat16" or set(kinds) & set("mM"):
-        return False
-    return kinds[1] == "c" or "c" not in kinds
-
-
-def _exact_field(
-    monoid: Monoid, name: str, tree: Node, values: Sequence[np.dtype], fp64: bool
-) -> BoundField:
-    try:
-        return exact_field(name, tree, values, fp64=fp64)
-    except PolynomialError as error:
-        raise MonoidError(not_summed(monoid.name, name, tree, error)) from None
-
-
-def _field(
-    monoid: Monoid, name: str, trees: Traced, values: Sequence[np.dtype], fp64: bool
-) -> BoundField:
-    assert isinstance(monoid.zero, Mapping)
-    rule = monoid.fields[name]
-    if rule == EXACT:
-        return _exact_field(monoid, name, trees.lift[name], values, fp64)
-    lift, op, value = trees.lift[name], trees.op[name], values[0]
-    compares = isinstance(op, Node) and any(n.op in ("minimum", "maximum") for n in walk([op]))
-    return BoundField(
-        name,
-        "int64" if is_table(rule) else field_dtype(rule, value, fp64),
-        number_text(monoid.zero[name]),
-        guarded(lift) if compares or op in ("min", "max") else lift,
-        op,
-        table_entries(rule) or None,
-        adds=trees.adds.get(name, ()),
-    )
-
-
-def _state(given: Accumulate, trees: StateTrees) -> BoundState:
-    return BoundState(
-        fields=tuple(
-            (name, dtype, number_text(given.start[name])) for name, dtype in trees.dtypes.items()
-        ),
-        step=tuple(trees.step.items()),
-        end=tuple(trees.end.items()),
-        first=tuple(trees.first.items()),
-        carry=tuple(trees.carry.items()),
-    )
-
-
-def _components(
-    monoid: Monoid,
-    values: Sequence[np.dtype],
-    fp64: bool,
-    *,
-    known: bool = True,
-    keyed: bool = False,
-    counts: bool = False,
-) -> list[Component]:
-    """Split a monoid where its fields do not depend on each other; `known`: it is one.
-
-    `counts`: a last component is to count the elements that are there.
-    """
-    trees = traced(monoid, values, fp64=fp64)
-    check_traced(monoid, trees)
-    rtol = None if known else monoid.rtol
-    absent = trees.absent
-
-    def component(*fields: BoundField, state: BoundState | None = None) -> Component:
-        return Component(monoid.name, fields, state, absent, rtol)
-
-    # Where no element is skipped partials know their counts: one number, not one for each output.
-    counted = absent is not None or keyed
-    names = [name for name, rule in monoid.fields.items() if counted or rule != COUNT]
-    fields = [_field(monoid, name, trees, values, fp64) for name in names]
-    # To add integers is a monoid, whatever `lift` gives.
-    tables = [replace(component(field), rtol=None) for field in fields if field.entries]
-    scalars = [field for field in fields if not field.entries]
-    if trees.states:
-        ended = [
-            component(
-                *(field for field in scalars if field.name in state.end),
-                state=_state(given, state),
-            )
-            for given, state in zip(monoid.accumulates, trees.states, strict=True)
-        ]
-        ends = {name for state in trees.states for name in state.end}
-        apart = [component(field) for field in scalars if field.name not in ends]
-        return [*ended, *apart, *tables]
-    if all(isinstance(field.op, str) for field in fields):  # also if there is none
-        parts = [component(field) for field in fields]
-    else:
-        parts = [component(*scalars), *tables]
-    return [*parts, component(ELEMENTS)] if counts else parts

@@ -8,7 +8,6 @@ these, folded in many orders and partitions.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,6 +16,15 @@ import numpy as np
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.accumulator.component import Component
 from chunkfold.kernels.binding.law_folds import EVERY, PLACES, folded, triples_of
+from chunkfold.kernels.binding.law_results import (
+    counter_example,
+    disagreement,
+    largest_of,
+    other_result,
+    rounding_of,
+    where_apart,
+    where_oddly_apart,
+)
 from chunkfold.kernels.binding.law_samples import (
     EACH,
     ENDS,
@@ -55,8 +63,6 @@ _REMEDIES = {
 """What helps, by the value that was tried."""
 _TRIPLE_STEPS = 8
 """Operations, at most, between two places of a triple: each may round."""
-_SHOWN = 6
-"""Elements of a sequence that a counter-example shows."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +165,7 @@ class _Tried:
                 fields = triples_of(Reference(part), elements, triples)
             self._moved[number] |= _tells(fields)
             laws = (() if _named(part) else _ORDER) + _IDENTITY + (_STREAMS if part.state else ())
-            largest = {name: _largest(array) for name, array in fields.items()}
+            largest = {name: largest_of(array) for name, array in fields.items()}
             least, plain = part.rtol or 0.0, _is_plain(part)
             if near_ends and any(one.dtype.kind == "f" for one in walk(part.trees)):
                 continue
@@ -172,18 +178,18 @@ class _Tried:
                 differ = np.zeros(_TRIPLES, bool)
                 for name, (one, other) in _pairs(u, v):
                     if of is not None:
-                        differ |= _differ_oddly(one, other, of)
+                        differ |= where_oddly_apart(one, other, of)
                         continue
-                    rounding = _TRIPLE_STEPS * _eps(one) if rounds or plain else 0.0
+                    rounding = _TRIPLE_STEPS * rounding_of(one) if rounds or plain else 0.0
                     rtol = max(least, rounding)
-                    differ |= _differ(one, other, rtol * largest[name])
+                    differ |= where_apart(one, other, rtol * largest[name])
                     if (law, left, right) in _IDENTITY and one.dtype.kind == "f":
                         differ &= ~np.isnan(other)  # which ops that are named drop
                     if rounds and one.dtype.kind == "f":
                         differ &= np.isfinite(largest[name])
                 found = np.flatnonzero(differ)
                 if found.size:
-                    shown = _counter_example(part, fields, law, left, right, int(found[0]))
+                    shown = counter_example(part, fields, law, left, right, int(found[0]))
                     return f"{shown}; {_REMEDIES[str(of)]}"
         return ""
 
@@ -203,49 +209,13 @@ class _Tried:
             for first in range(0, len(taken), EACH):
                 some = {name: array[:, first : first + EACH] for name, array in fields.items()}
                 for way in range(looks, looks + 1 + bool(part.state)):
-                    order = _other_result(part, some, looks, way, length)
+                    order = other_result(part, some, looks, way, length)
                     if order is not None:
                         results = {n: (a[looks, 0], a[way, order]) for n, a in some.items()}
                         numbers = taken[first + order] & ~ENDS
                         how = "by accumulate, " if way > looks else ""
-                        return _disagreement(part, elements[0][numbers], results, how)
+                        return disagreement(part, elements[0][numbers], results, how)
         return ""
-
-
-def _other_result(
-    part: Component, fields: Mapping[str, np.ndarray], plain: int, way: int, length: int
-) -> int | None:
-    """Return an order whose result, by one way, is not that of the first order, by op.
-
-    Orders in which anything overflows are passed over.
-    """
-    largest = {name: _largest(array) for name, array in fields.items()}
-    usable = np.logical_and.reduce([np.isfinite(one) for one in largest.values()])
-    differ = np.zeros(usable.shape, bool)
-    for name, array in fields.items():
-        rtol = max(part.rtol or 0.0, length * _eps(array))
-        most = rtol * np.maximum(largest[name], largest[name][0])
-        differ |= _differ(array[plain, 0], array[way], most)
-    found = np.flatnonzero(differ & usable & usable[0])
-    return int(found[0]) if found.size else None
-
-
-def _disagreement(
-    part: Component,
-    elements: np.ndarray,
-    results: Mapping[str, tuple[np.generic, np.generic]],
-    how: str,
-) -> str:
-    shown = ", ".join(map(str, elements[:_SHOWN]))
-    one, other = (
-        ", ".join(f"{name}={pair[side].item()!r}" for name, pair in results.items())
-        for side in (0, 1)
-    )
-    return (
-        f"monoid {part.origin!r}: its result depends on the order of elements: {len(elements):,} "
-        f"of them (x is {shown}, ...) give ({one}) one after another, but ({other}) {how}in "
-        "another order and in parts; mend them, or give rtol if rounding is all the difference"
-    )
 
 
 def _named(part: Component) -> bool:
@@ -281,52 +251,3 @@ def _pairs(
     u: Mapping[str, np.ndarray], v: Mapping[str, np.ndarray]
 ) -> Iterator[tuple[str, tuple[np.ndarray, np.ndarray]]]:
     return ((name, (u[name], v[name])) for name in u)
-
-
-def _eps(values: np.ndarray) -> float:
-    """Return what one rounding may change, relative; 0 of integers."""
-    return float(np.finfo(values.dtype).eps) if values.dtype.kind == "f" else 0.0
-
-
-def _largest(values: np.ndarray) -> np.ndarray:
-    """Return the largest magnitude met on the way, as float64; NaN where one is NaN."""
-    largest: np.ndarray = np.abs(values.astype(np.float64)).max(axis=0)
-    return largest
-
-
-def _differ(u: np.ndarray, v: np.ndarray, most: np.ndarray) -> np.ndarray:
-    """Return where two differ by more than that; NaN equals NaN."""
-    differ = np.asarray((u != v) & ~((u != u) & (v != v)))
-    if u.dtype.kind == "f":
-        with np.errstate(invalid="ignore", over="ignore"):
-            differ &= ~(np.abs(u.astype(np.float64) - v.astype(np.float64)) <= most)
-    return differ
-
-
-def _differ_oddly(one: np.ndarray, other: np.ndarray, of: float) -> np.ndarray:
-    """Return where one result is NaN and the other not; or both are 0, of unlike signs."""
-    if one.dtype.kind != "f":
-        return one != other if of != of else np.zeros(one.shape, bool)
-    if of != of:
-        return np.asarray(np.isnan(one) != np.isnan(other))
-    return np.asarray((one == 0) & (other == 0) & (np.signbit(one) != np.signbit(other)))
-
-
-def _counter_example(
-    part: Component,
-    fields: Mapping[str, np.ndarray],
-    law: str,
-    left: str,
-    right: str,
-    triple: int,
-) -> str:
-    def shown(place: str) -> str:
-        row = PLACES.index(place)
-        return ", ".join(f"{name}={array[row, triple].item()!r}" for name, array in fields.items())
-
-    used = sorted(set(re.findall(r"\b[abc]\b", f"{left} {right}")))
-    known = "; ".join(f"{name} is ({shown(name)})" for name in used)
-    return (
-        f"monoid {part.origin!r}: {law}: where {known}, {left} is ({shown(left)}), but {right} is "
-        f"({shown(right)})"
-    )

@@ -17,7 +17,7 @@ from chunkfold.kernels.catalogue.covariances import (
     WEIGHTED_CORRELATION,
     WEIGHTED_COVARIANCE,
 )
-from chunkfold.kernels.catalogue.differences import DOT, FIRST_MISMATCH, MAX_ABS_DIFF, SUM_SQ_DIFF
+from chunkfold.kernels.catalogue.differences import FIRST_MISMATCH, MAX_ABS_DIFF
 from chunkfold.kernels.catalogue.distinct import MODE, NUNIQUE, approx_nunique
 from chunkfold.kernels.catalogue.extremes import ARGMAX, ARGMIN, MAX, MIN, MINMAX, NORMINF
 from chunkfold.kernels.catalogue.histograms import histogram
@@ -31,6 +31,7 @@ from chunkfold.kernels.catalogue.integers import (
 )
 from chunkfold.kernels.catalogue.moments import NORM1, NORM2, STD, SUMSQ, VAR
 from chunkfold.kernels.catalogue.quantiles import named_quantile
+from chunkfold.kernels.catalogue.sums_of_two import DOT, SUM_SQ_DIFF
 from chunkfold.kernels.catalogue.weighted import (
     SUM_OF_WEIGHTS,
     WEIGHTED_MEAN,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from chunkfold.kernels.catalogue import exact_sums as exact
+from chunkfold.kernels.catalogue.integer_results import fitted
 from chunkfold.kernels.catalogue.integers import (
     COUNTED,
     SUM,
@@ -19,7 +20,6 @@ from chunkfold.kernels.catalogue.integers import (
     by_dtype,
     carried,
     few_added_up,
-    fitted,
     halves,
     rounded,
     sum_fields,

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from chunkfold.kernels.catalogue import finish_functions
-from chunkfold.kernels.catalogue.differences import product
 from chunkfold.kernels.catalogue.exact_sums import ExactFields
 from chunkfold.kernels.catalogue.integer_products import INTEGER_DOT
+from chunkfold.kernels.catalogue.sums_of_two import product
 from chunkfold.kernels.expressions.library import real
 from chunkfold.kernels.monoid.context import Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid

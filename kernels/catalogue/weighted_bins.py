@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from chunkfold.kernels.catalogue.finish_functions import with_shares
-from chunkfold.kernels.catalogue.integers import within
+from chunkfold.kernels.catalogue.integer_results import within
 from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.exact.limbs import SPECIALS, specials

@@ -1,7 +1,6 @@
 """NumPy's functions on nodes, by name, and what those are made of that OpenCL C has not.
 
-An integer to a whole power is multiplied out; what divides integers sees to 0, and to the least one
-by -1; shifts are by any number of bits.
+An integer to a whole power is multiplied out; shifts are by any number of bits.
 """
 
 from __future__ import annotations
@@ -10,7 +9,19 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from chunkfold.kernels.expressions.meanings import signed, unsigned
+from chunkfold.kernels.expressions.arithmetic import (
+    add,
+    divide,
+    equal,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    multiply,
+    not_equal,
+    subtract,
+)
+from chunkfold.kernels.expressions.division import floor_divide, fmod, remainder
 from chunkfold.kernels.expressions.nodes import BOOL, Node, constant
 from chunkfold.kernels.expressions.operations import (
     Operand,
@@ -18,10 +29,8 @@ from chunkfold.kernels.expressions.operations import (
     bitcast,
     cast,
     common,
-    comparison,
     extreme,
     float_for,
-    logical,
     made,
     names_of,
     of_floats,
@@ -29,80 +38,7 @@ from chunkfold.kernels.expressions.operations import (
     truth,
     where,
 )
-
-
-def _divide(a: Operand, b: Operand) -> Node:
-    dtype = common(a, b)
-    dtype = dtype if dtype.kind == "f" else np.dtype(np.float64)
-    return made("divide", dtype, as_node(a, dtype), as_node(b, dtype))
-
-
-def _numbers(a: Operand, b: Operand) -> tuple[Node, Node]:
-    """Return operands of a division in one dtype; truths are int8."""
-    dtype = common(a, b)
-    dtype = np.dtype(np.int8) if dtype == BOOL else dtype
-    return as_node(a, dtype), as_node(b, dtype)
-
-
-def _quotient_of(a: Node, b: Node) -> tuple[Node, Node]:
-    """Return C's quotient of integers and its remainder.
-
-    They are of a divisor of 1 where C must not divide: by 0, and the least integer by -1.
-    """
-    dtype = a.dtype
-    bad = equal(b, constant(0, dtype))
-    if dtype.kind == "i":
-        bad = made("bitwise_or", BOOL, bad, equal(b, constant(-1, dtype)))
-    safe = made("select", dtype, bad, constant(1, dtype), b)
-    quotient = made("quotient", dtype, a, safe)
-    return quotient, subtract(a, multiply(quotient, safe))
-
-
-def _floor_divide(a: Operand, b: Operand) -> Node:
-    """Divide and round down; integers by 0 give 0."""
-    a, b = _numbers(a, b)
-    dtype = a.dtype
-    if dtype.kind == "f":
-        return _floor_divide_floats(a, b)
-    quotient, rest = _quotient_of(a, b)
-    if dtype.kind == "i":
-        quotient = where(_apart(rest, b), subtract(quotient, 1), quotient)
-        quotient = where(equal(b, -1), made("negative", dtype, a), quotient)
-    return where(equal(b, 0), 0, quotient)
-
-
-def _floor_divide_floats(a: Node, b: Node) -> Node:
-    """Divide as NumPy does: by what fmod leaves, so that it agrees with the remainder."""
-    rest, none = made("fmod", a.dtype, a, b), constant(0, a.dtype)
-    whole = divide(subtract(a, rest), b)
-    whole = where(_apart(rest, b), subtract(whole, 1.0), whole)
-    near = made("floor", a.dtype, whole)
-    near = where(greater(subtract(whole, near), 0.5), add(near, 1.0), near)
-    quotient = divide(a, b)
-    near = where(equal(whole, 0.0), made("copysign", a.dtype, none, quotient), near)
-    return where(equal(b, 0.0), quotient, near)
-
-
-def _apart(rest: Node, b: Node) -> Node:
-    """Whether a remainder is there, and has another sign than the divisor."""
-    signs = made("bitwise_xor", BOOL, less(rest, 0), less(b, 0))
-    return made("bitwise_and", BOOL, not_equal(rest, 0), signs)
-
-
-def _remainder(a: Operand, b: Operand) -> Node:
-    """Return what is left of a division that rounds down; of integers by 0 it is 0."""
-    a, b = _numbers(a, b)
-    dtype = a.dtype
-    if dtype.kind == "f":
-        rest = made("fmod", dtype, a, b)
-        turned = where(_apart(rest, b), add(rest, b), rest)
-        none = made("copysign", dtype, constant(0, dtype), b)
-        return where(equal(rest, 0.0), none, turned)
-    _, rest = _quotient_of(a, b)
-    if dtype.kind == "i":
-        rest = where(_apart(rest, b), add(rest, b), rest)
-        rest = where(equal(b, -1), 0, rest)
-    return where(equal(b, 0), 0, rest)
+from chunkfold.kernels.expressions.sizes import signed, unsigned
 
 
 def _shift(op: str) -> Callable[[Operand, Operand], Node]:
@@ -222,18 +158,6 @@ def _square(a: Node) -> Node:
     return multiply(a, a) if a.dtype != BOOL else cast(a, np.dtype(np.int8))
 
 
-def _fmod(a: Operand, b: Operand) -> Node:
-    """Return what is left of a division that rounds towards 0; of integers by 0 it is 0."""
-    a, b = _numbers(a, b)
-    dtype = a.dtype
-    if dtype.kind == "f":
-        return made("fmod", dtype, a, b)
-    _, rest = _quotient_of(a, b)
-    if dtype.kind == "i":
-        rest = where(equal(b, -1), 0, rest)
-    return where(equal(b, 0), 0, rest)
-
-
 def _positive(a: Node) -> Node:
     if a.dtype == BOOL:
         raise TypeError("positive has no meaning for bool")
@@ -244,11 +168,6 @@ def _absolute(a: Node) -> Node:
     return a if a.dtype.kind in "bu" else made("absolute", a.dtype, a)
 
 
-add, multiply = logical("add", "bitwise_or"), logical("multiply", "bitwise_and")
-subtract, divide = operation("subtract"), _divide
-equal, not_equal = comparison("equal"), comparison("not_equal")
-less, less_equal = comparison("less"), comparison("less_equal")
-greater, greater_equal = comparison("greater"), comparison("greater_equal")
 _FLOAT_FUNCTIONS = (
     "sqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin",
     "arccos", "arctan", "sinh", "cosh", "tanh", "arctan2", "hypot", "copysign", "rint",
@@ -259,9 +178,9 @@ BY_NAME: Mapping[str, Callable[..., Node]] = {
     "multiply": multiply,
     "divide": divide,
     "true_divide": divide,
-    "floor_divide": _floor_divide,
-    "remainder": _remainder,
-    "mod": _remainder,
+    "floor_divide": floor_divide,
+    "remainder": remainder,
+    "mod": remainder,
     "power": _power,
     "square": _square,
     "negative": _negative,
@@ -300,7 +219,7 @@ BY_NAME: Mapping[str, Callable[..., Node]] = {
     "floor": _rounding("floor"),
     "ceil": _rounding("ceil"),
     "trunc": _rounding("trunc"),
-    "fmod": _fmod,
+    "fmod": fmod,
     **{name: of_floats(name) for name in _FLOAT_FUNCTIONS},
 }
 """Functions of nodes by the names that NumPy has for them."""

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from chunkfold.kernels.expressions import operations
-from chunkfold.kernels.expressions.meanings import signed, unsigned
 from chunkfold.kernels.expressions.nodes import Node
 from chunkfold.kernels.expressions.operations import has_float64, made
+from chunkfold.kernels.expressions.sizes import signed, unsigned
 from chunkfold.kernels.expressions.symbols import Symbol, applied
 
 _INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)

@@ -1,11 +1,7 @@
-"""Launch kernels on a queue, keep their events, wait with a deadline."""
+"""Launch kernels on a queue, and keep their events."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import threading
-import time
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -14,7 +10,6 @@ import pyopencl as cl
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.device.callers_queue import CallersQueue
-from chunkfold.kernels.device.device import Device
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.fold.profile import (
     LaunchTimes,
@@ -23,16 +18,12 @@ from chunkfold.kernels.fold.profile import (
     Profile,
     measured,
 )
+from chunkfold.kernels.fold.waiting import wait
 from chunkfold.kernels.geometry import Box
 from chunkfold.kernels.program.device_context import DeviceContext, device_errors, status_text
 from chunkfold.kernels.program.options import Tuning
 from chunkfold.kernels.program.signature import Signature, input_types, signature
 
-DEADLINE_S = 600.0
-"""Longest wait for one command of a device, in seconds."""
-_COMPLETE = cl.command_execution_status.COMPLETE
-_SPIN_S = 5e-3
-"""How long a GPU is polled without pause, in seconds."""
 _CLOCKS = (
     cl.profiling_info.QUEUED,
     cl.profiling_info.SUBMIT,
@@ -200,7 +191,7 @@ class Launcher:
             if status < 0:
                 where = f"{name[0]} of pass {name[1]}"
                 raise DeviceError(f"{self.opened.device} failed in {where}: {status_text(status)}")
-            if status != _COMPLETE:
+            if status != cl.command_execution_status.COMPLETE:
                 kept.append((name, event))
                 continue
             self._account(name, event)
@@ -256,51 +247,15 @@ class Repeat:
         return event
 
 
-def wait(device: Device, event: cl.Event, doing: str, deadline_s: float = DEADLINE_S) -> None:
-    """Wait until a command has finished. The queue must have been flushed.
+def strided_inputs(inputs: Sequence[Input], box: Box, *, run: bool = False) -> list[KernelArgument]:
+    """Return what kernels are given for inputs with strides of their own.
 
-    OpenCL's own wait has no deadline. On a CPU device a thread of its own waits in it, and is left
-    there when the time is up: with Intel's runtime a thread that waits is one of the two that fold
-    on two cores. A GPU is polled, without sleep at first: the shortest sleep is longer than a
-    read-back.
-
-    Raises
-    ------
-    DeviceError
-        If the command failed, or `deadline_s` passed.
+    Behind the buffer of each but the first there are three numbers: where the box begins in it, and
+    two zeros. `run`: the box is one run, in which they tell where each of its elements is.
     """
-    began = time.monotonic()
-    if device.kind == "cpu" and event.command_execution_status > _COMPLETE:
-        waiter = threading.Thread(target=_await, args=(event,), daemon=True)
-        waiter.start()
-        waiter.join(deadline_s)
-    while (status := event.command_execution_status) > _COMPLETE:
-        waited = time.monotonic() - began
-        if waited > deadline_s:
-            raise DeviceError(f"{device} has not finished {doing} in {deadline_s:.0f} s")
-        if waited < _SPIN_S:
-            os.sched_yield()
-        else:
-            time.sleep(min(waited / 64, 1e-3))
-    if status < 0:
-        raise DeviceError(f"{device} failed while {doing}: {status_text(status)}")
-
-
-def wait_watched(device: Device, event: cl.Event, doing: str) -> None:
-    """Wait in OpenCL itself, without a deadline: for threads that others watch over.
-
-    Raises
-    ------
-    DeviceError
-        If the command failed.
-    """
-    status = event.command_execution_status
-    if status > _COMPLETE:
-        _await(event)
-    if status != _COMPLETE:
-        wait(device, event, doing)  # which sees how it ended
-
-
-def _await(event: cl.Event) -> None:
-    with contextlib.suppress(cl.Error):  # its status tells
-        event.wait()
+    given: list[KernelArgument] = [inputs[0]]
+    for number, buffer in enumerate(inputs[1:]):
+        stride = box.reduced[0].others[number] if run and box.reduced else 0
+        at = (box.others[number] - box.offset * stride) % 2**64
+        given += [buffer, np.uint64(at), np.uint64(stride), np.uint64(0)]
+    return given

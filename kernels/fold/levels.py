@@ -12,8 +12,9 @@ import pyopencl as cl
 
 from chunkfold.kernels.dtypes import STORED, literal
 from chunkfold.kernels.errors import DeviceError
-from chunkfold.kernels.fold.launch import Input, wait
+from chunkfold.kernels.fold.launch import Input
 from chunkfold.kernels.fold.profile import LaunchTimes, PassName, PassTimes, Profile, measured
+from chunkfold.kernels.fold.waiting import wait
 from chunkfold.kernels.program.device_context import DeviceContext, device_errors
 
 _ZEROS: Mapping[str, float | str] = MappingProxyType({"mean": 0, "min": "highest", "max": "lowest"})

@@ -9,7 +9,8 @@ import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels.device.pages import page_aligned
-from chunkfold.kernels.fold.launch import Input, wait
+from chunkfold.kernels.fold.launch import Input
+from chunkfold.kernels.fold.waiting import wait
 from chunkfold.kernels.program.device_context import DeviceContext, device_errors
 
 

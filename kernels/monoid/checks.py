@@ -125,6 +125,31 @@ def _check_part(monoid: str, part: str, given: object) -> None:
     )
 
 
+def check_outline(monoid: Monoid) -> None:
+    """See that what a monoid declares beside functions and numbers agrees."""
+    if not is_identifier(monoid.name):
+        raise MonoidError(f"monoid name {monoid.name!r} is not an identifier")
+    if not isinstance(monoid.inputs, int) or monoid.inputs < 1:
+        raise MonoidError(
+            f"monoid {monoid.name!r} has {monoid.inputs!r} inputs; it needs at least 1"
+        )
+    if not 0 <= monoid.weights < monoid.inputs:
+        raise MonoidError(
+            f"monoid {monoid.name!r} of {monoid.inputs} inputs has {monoid.weights!r} weights; the "
+            "first input is none"
+        )
+    if monoid.on_empty not in ("finish", "error"):
+        raise MonoidError(
+            f"on_empty of monoid {monoid.name!r} is {monoid.on_empty!r}; use 'finish' or 'error'"
+        )
+    if not isinstance(monoid.fields, Mapping) or not monoid.fields:
+        raise MonoidError(f"monoid {monoid.name!r} has no fields; it needs at least one")
+    check_types(monoid.name, "field", monoid.fields)
+    exact = monoid.exact
+    if exact is not None and (not isinstance(exact, type(monoid)) or exact.inputs != monoid.inputs):
+        raise MonoidError(f"exact of monoid {monoid.name!r} is no Monoid of as many inputs")
+
+
 def check_declared(monoid: Monoid) -> None:
     """Call a monoid's functions once, so that a mistake shows where it was made.
 

@@ -10,44 +10,16 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.errors import MonoidError
-from chunkfold.kernels.expressions.shown import shown
 from chunkfold.kernels.monoid import checks
 from chunkfold.kernels.monoid.accumulate import Accumulate, Number, SymbolFunction
 from chunkfold.kernels.monoid.choice import Choice
 from chunkfold.kernels.monoid.context import Context, Fields, Finish
 from chunkfold.kernels.monoid.further import Further
+from chunkfold.kernels.monoid.record import record
+from chunkfold.kernels.monoid.stand_in import stand_in
 from chunkfold.kernels.monoid.tracing import first_kind, traced
-from chunkfold.kernels.monoid.trees import op_tree
-
-KINDS = {
-    "b": "bool",
-    "i": "signed integers",
-    "u": "unsigned integers",
-    "f": "floats",
-    "c": "complex numbers",
-    "m": "timedeltas",
-    "M": "datetimes",
-}
-"""NumPy's kinds of elements."""
-
-
-def _single_field(fields: Fields, context: Context) -> np.ndarray:
-    from chunkfold.kernels.accumulator.exact_array import ExactArray
-
-    held = cast("Mapping[str, Any]", fields)
-    fields = {
-        name: one.rounded(context.floats) if isinstance(one, ExactArray) else one
-        for name, one in held.items()
-    }
-    if len(fields) == 1:
-        return next(iter(fields.values()))
-    dtype = np.dtype([(name, array.dtype, array.shape[1:]) for name, array in fields.items()])
-    record = np.empty(len(next(iter(fields.values()))), dtype)
-    for name, array in fields.items():
-        record[name] = array
-    return record
+from chunkfold.kernels.monoid.trees import shown_fields
 
 
 @dataclass(frozen=True)
@@ -89,7 +61,7 @@ class Monoid:
     and `b`, whose fields are read as `a.name`; one for all fields, or one for each."""
     accumulate: Accumulate | tuple[Accumulate, ...] = field(default=(), kw_only=True)
     """Replaces `op(acc, lift(x))` inside a kernel; several have ends in different fields."""
-    finish: Finish = field(default=_single_field, kw_only=True)
+    finish: Finish = field(default=record, kw_only=True)
     """From the root's fields to the results."""
     rtol: float = field(default=0.0, kw_only=True)
     """Relative tolerance within which `op` is associative on float fields."""
@@ -113,8 +85,7 @@ class Monoid:
     skipna: bool = field(default=False, kw_only=True)
     """Whether elements that are NaN or NaT count as absent."""
     where: SymbolFunction | None = field(default=None, kw_only=True)
-    """Which elements are there: a function of the elements that gives a condition. Others count as
-    absent; None: all are."""
+    """A function of the elements: where it does not hold they count as absent. None: all are."""
     min_count: int = field(default=0, kw_only=True)
     """Fewer elements that are there have no value: such results are NaN or NaT."""
     initial: bool = field(default=False, kw_only=True)
@@ -160,33 +131,12 @@ class Monoid:
     """How whoever asks for it writes it, if that is not its name: messages say that."""
 
     def __post_init__(self) -> None:
-        if not checks.is_identifier(self.name):
-            raise MonoidError(f"monoid name {self.name!r} is not an identifier")
-        if not isinstance(self.inputs, int) or self.inputs < 1:
-            raise MonoidError(
-                f"monoid {self.name!r} has {self.inputs!r} inputs; it needs at least 1"
-            )
-        if not 0 <= self.weights < self.inputs:
-            raise MonoidError(
-                f"monoid {self.name!r} of {self.inputs} inputs has {self.weights!r} weights; the "
-                "first input is none"
-            )
-        if self.on_empty not in ("finish", "error"):
-            raise MonoidError(
-                f"on_empty of monoid {self.name!r} is {self.on_empty!r}; use 'finish' or 'error'"
-            )
-        if not isinstance(self.fields, Mapping) or not self.fields:
-            raise MonoidError(f"monoid {self.name!r} has no fields; it needs at least one")
-        checks.check_types(self.name, "field", self.fields)
+        checks.check_outline(self)
         object.__setattr__(self, "lift", checks.as_plain(self.lift))
         given = checks.per_field(self.name, "zero", checks.as_plain(self.zero), self.fields)
         object.__setattr__(self, "zero", given)
         checks.check_numbers(self.name, "zero", given)
         checks.check_parts(self.name, self.lift, self.op, self.fields)
-        if self.exact is not None and (
-            not isinstance(self.exact, Monoid) or self.exact.inputs != self.inputs
-        ):
-            raise MonoidError(f"exact of monoid {self.name!r} is no Monoid of as many inputs")
         ways = self.accumulate if isinstance(self.accumulate, tuple) else (self.accumulate,)
         object.__setattr__(self, "accumulate", ways)
         checks.check_accumulates(self.name, self.accumulates)
@@ -195,15 +145,8 @@ class Monoid:
     def __str__(self) -> str:
         """Show what the functions made, for the likeliest of its kinds of elements."""
         dtype = first_kind(self)
-        found, zero = traced(self, [dtype] * self.inputs), cast("Mapping[str, object]", self.zero)
-        lines = [f"{self.name} of {dtype}:"]
-        for name, tree in found.lift.items():
-            op = op_tree(name, found.dtypes[name], found.op[name])
-            lines.append(
-                f"  {name}: {found.dtypes[name]}, zero {zero[name]}, lift {shown(tree)}, "
-                f"op {shown(op)}"
-            )
-        return "\n".join(lines)
+        fields = shown_fields(traced(self, [dtype] * self.inputs), cast("Any", self.zero))
+        return "\n".join([f"{self.name} of {dtype}:", *(f"  {one}" for one in fields)])
 
     @property
     def told(self) -> str:
@@ -236,36 +179,17 @@ class Monoid:
     ) -> Monoid:
         """Return the monoid that reduces elements of a dtype, which may be another one.
 
-        `exact` asks for the one without rounding, where there is one; `outputs` is how many
-        results there will be; `keeping` tells whether all elements of an output can be kept;
-        `inputs` are the dtypes of inputs whose values are then of that dtype, if they had others.
+        `exact`: the one without rounding, where there is one; `outputs`: how many results there
+        will be; `keeping`: all elements of an output can be kept; `inputs`: the dtypes that inputs
+        had before they were made alike.
 
         Raises
         ------
         MonoidError
             If there is none.
         """
-        kind, exactly = kind_of(dtype), self.exact if exact else None
-        if kind not in self._kinds:
-            able = set(self._kinds)
-            names = ", ".join(name for letters, name in KINDS.items() if set(letters) & able)
-            raise MonoidError(f"{self.told} is not defined for {dtype}, only for {names}")
-        other = next((one for kinds, one in self.instead.items() if kind in kinds), None)
-        if other is not None:
-            found = other.for_dtype(dtype, exact=exact)
-        elif exactly is not None and kind in exactly._kinds:
-            found = exactly.for_dtype(dtype)
-        elif keeping and self.choosing is not None:
-            found = self.choosing(dtype)
-        elif self.of_inputs is not None:
-            found = self.of_inputs(inputs or (dtype,) * self.inputs, outputs)
-        elif self.sized is not None:
-            found = self.sized(dtype, outputs)
-        elif self.adapt is not None:
-            found = self.adapt(dtype)
-        else:
-            return self
-        return found.alike(self)
+        found = stand_in(self, dtype, exact, outputs, keeping, inputs)
+        return self if found is self else found.alike(self)
 
     def for_pair(self, dtypes: Sequence[np.dtype]) -> Monoid:
         """Return the monoid that reduces two inputs which are apart, under the same name.
@@ -295,7 +219,7 @@ class Monoid:
         )
 
     @property
-    def _kinds(self) -> str:
+    def all_kinds(self) -> str:
         """Kinds of elements that it, or what stands in its place, is defined for."""
         return "".join([self.kinds, *self.instead])
 

@@ -10,6 +10,7 @@ import numpy as np
 from chunkfold.kernels.dtypes import EXACT
 from chunkfold.kernels.expressions.functions import BY_NAME
 from chunkfold.kernels.expressions.nodes import Node, field_node
+from chunkfold.kernels.expressions.shown import shown
 
 FieldTrees = Mapping[str, Node]
 """A tree for each field."""
@@ -63,3 +64,12 @@ def op_tree(name: str, dtype: str, op: str | Node) -> Node:
     a, b = (field_node(side, name, number) for side in "ab")
     known = _FLOAT_OPS if dtype.startswith("float") else _OPS
     return BY_NAME[known[op]](a, b)
+
+
+def shown_fields(of: Traced, zero: Mapping[str, object]) -> list[str]:
+    """Write each field with its dtype, zero, lift and op, for people."""
+    ops = {name: op_tree(name, of.dtypes[name], of.op[name]) for name in of.lift}
+    return [
+        f"{name}: {of.dtypes[name]}, zero {zero[name]}, lift {shown(tree)}, op {shown(ops[name])}"
+        for name, tree in of.lift.items()
+    ]

@@ -9,7 +9,16 @@ from chunkfold.kernels.accumulator.component import BoundField, Component
 from chunkfold.kernels.dtypes import FIELD
 from chunkfold.kernels.expressions.style import ONE
 from chunkfold.kernels.program.element_code import names
-from chunkfold.kernels.program.opencl_code import assigned, declared, joined
+from chunkfold.kernels.program.keyed_digits import (
+    digits_added,
+    double_of,
+    first_digits,
+    lifted,
+    rest_added,
+    sampled,
+    settled,
+)
+from chunkfold.kernels.program.opencl_code import declared, joined
 from chunkfold.kernels.program.shared_layout import (
     MOST_DIGITS,
     FieldAt,
@@ -35,7 +44,7 @@ def keyed_header(accumulator: Accumulator) -> str:
 
     exact = [(f, accumulator.components[number]) for f, number in enumerate(shared.exact)]
     adds = [
-        *(_guarded(part, _digits_of(f, part)) for f, part in exact),
+        *(_guarded(part, digits_added(f, part)) for f, part in exact),
         *each(shared.sums, lambda n, field: _sum(digits + n, field)),
         *_states_added(shared, sums),
         *each(shared.extremes64, lambda n, field: _extreme(f"p->extremes64[{n}]", field)),
@@ -43,12 +52,12 @@ def keyed_header(accumulator: Accumulator) -> str:
         *each(shared.extremes32, lambda n, field: _extreme(f"p->extremes32[{n}]", field)),
     ]  # fmt: skip
     slow = [
-        _guarded(part, _rest_of(f, part, limbs[n]))
+        _guarded(part, rest_added(f, part, limbs[n]))
         for (f, part), n in zip(exact, shared.exact, strict=True)
     ]
-    samples = [_guarded(part, _sample(f, part.fields[0])) for f, part in exact]
+    samples = [_guarded(part, sampled(f, part.fields[0])) for f, part in exact]
     settles = [
-        f"if (w / CHF_MOST_DIGITS == {f}) {{ {_settled(f, part.fields[0], limbs[n])} return; }}"
+        f"if (w / CHF_MOST_DIGITS == {f}) {{ {settled(f, part.fields[0], limbs[n])} return; }}"
         for (f, part), n in zip(exact, shared.exact, strict=True)
     ]
     places = [
@@ -64,8 +73,8 @@ def keyed_header(accumulator: Accumulator) -> str:
               for f in range(len(exact))]  # fmt: skip
     real, base = ("double", "chf_power_of_two(bits)") if exact else ("float", "0")
     quick = [(f, part) for f, part in exact if ordinary_digits(part) == 1]
-    firsts = "\n".join(_firsts_of(f) for f, _ in quick)
-    lifts = "\n".join(_double_of(f, part, names(accumulator)) for f, part in quick)
+    firsts = "\n".join(first_digits(f) for f, _ in quick)
+    lifts = "\n".join(double_of(f, part, names(accumulator)) for f, part in quick)
     vector = "long4" if exact else "int4"
     return f"""\
 #line 1 "generated"
@@ -151,12 +160,8 @@ def _guarded(part: Component, body: str) -> str:
     }}"""
 
 
-def _lifted(ctype: str, name: str, field: BoundField) -> str:
-    return f"    {ctype} {name};\n{assigned([(name, field.lift)], ONE)}"
-
-
 def _sum(word: int, field: BoundField) -> str:
-    return f"{_lifted('long', 'n', field)}\n    p->sums[{word}] += n;"
+    return f"{lifted('long', 'n', field)}\n    p->sums[{word}] += n;"
 
 
 def _states_of(shared: SharedLayout, word: int) -> dict[int, dict[str, int]]:
@@ -203,7 +208,7 @@ def _holder(shared: SharedLayout, number: int) -> str:
 def _extreme(target: str, field: BoundField) -> str:
     """Keep the greatest of unsigned keys."""
     ctype = FIELD[field.dtype]
-    return f"{_lifted(ctype, 'n', field)}\n    {target} = max({target}, {_key('n', field)});"
+    return f"{lifted(ctype, 'n', field)}\n    {target} = max({target}, {_key('n', field)});"
 
 
 def _key(value: str, field: BoundField) -> str:
@@ -231,115 +236,3 @@ def _end(word: int, number: int, field: BoundField) -> str:
     kind, flipped = _flipped(field)
     value = f"as_{ctype}(({kind})words[{word}]{flipped})"
     return f"    {member} = {field.op}({member}, {value});"
-
-
-def _sample(f: int, field: BoundField) -> str:
-    assert field.limbs is not None
-    power = "y * y" if field.limbs.power == 2 else "y"
-    of_value = f"max(exponents[{f}], chf_exponent({power}))"
-    return f"{_lifted('double', 'y', field)}\n    exponents[{f}] = {of_value};"
-
-
-def _doubles(f: int, part: Component) -> tuple[str, list[str]]:
-    """Return how an element is made doubles with an exact sum, and digits; and the doubles' names.
-
-    `fits` says whether the digits are all of the value. Mostly one digit is.
-    """
-    field = part.fields[0]
-    of = field.limbs
-    assert of is not None
-    value = _lifted("double", "y", field)
-    place = f"scales->scale[{f}], scales->base"
-    if not of.paired:
-        power = "y" if of.power == 1 else "y * y"
-        digits = "1" if ordinary_digits(part) == 1 else "scales->digits"
-        made = f"    const double z0 = {power};\n    long d[{MOST_DIGITS}];\n"
-        made += f"    const int fits = chf_digits(z0, {place}, {digits}, d);"
-        return f"{value}\n{made}", ["z0"]
-    both = " & ".join(
-        f"chf_digits(z{n}, {place}, scales->digits, d + {MOST_DIGITS * n})" for n in range(2)
-    )
-    return (
-        f"""\
-{value}
-    const double size = fabs(y), z0 = y * y, z1 = fma(y, y, -z0);
-    const int paired = size == 0 || (size > CHF_LEAST_SQUARED && size < CHF_MOST_SQUARED);
-    long d[{2 * MOST_DIGITS}];
-    const int fits = paired && ({both});""",
-        ["z0", "z1"],
-    )
-
-
-def _added(f: int, digits: int) -> str:
-    return " ".join(
-        f"p->sums[{MOST_DIGITS * f + n % MOST_DIGITS}] += d[{n}];" for n in range(digits)
-    )
-
-
-def _digits_of(f: int, part: Component) -> str:
-    """Add the digits of what is summed exactly, if they fit."""
-    if ordinary_digits(part) == 1:
-        return f"""\
-    p->sums[{MOST_DIGITS * f}] += ((const long *)&of->digits[{f}])[j];
-    left |= !((const long *)&of->fits[{f}])[j];"""
-    made, doubles = _doubles(f, part)
-    return f"""\
-{made}
-    if (fits) {{
-        {_added(f, MOST_DIGITS * len(doubles))}
-    }} else {{
-        left = 1;
-    }}"""
-
-
-def _double_of(f: int, part: Component, known: str) -> str:
-    """Return the function that makes an element a double, whether it is there or not."""
-    of = part.fields[0].limbs
-    assert of is not None
-    return f"""\
-static double chf_double{f}(value_t v, ulong i)
-{{
-{known}
-{_lifted("double", "y", part.fields[0])}
-    return {"y" if of.power == 1 else "y * y"};
-}}"""
-
-
-def _firsts_of(f: int) -> str:
-    each = ", ".join(f"chf_double{f}(v[{j}], i + {j} * di)" for j in range(4))
-    place = f"scales->scale[{f}], scales->base"
-    return f"    of->fits[{f}] = chf_first_digits((double4)({each}), {place}, &of->digits[{f}]);"
-
-
-def _rest_of(f: int, part: Component, at: int) -> str:
-    """Add what did not fit: more digits, or else to limbs."""
-    of = part.fields[0].limbs
-    assert of is not None
-    made, doubles = _doubles(f, part)
-    limbs, place = f"limbs + {at}, {of.count}, {of.low}", f"scales->scale[{f}], scales->base"
-    each = "\n".join(
-        f"""\
-        if (chf_digits({double}, {place}, scales->digits, d)) {{
-            {_added(f, MOST_DIGITS)}
-        }} else {{
-            chf_deposit({limbs}, {double});
-        }}"""
-        for double in doubles
-    )
-    square = f"    if (!fits && !paired)\n        chf_deposit_square({limbs}, y);\n    else"
-    return f"""\
-{made}
-{square if of.paired else ""}
-    if (!fits) {{
-{each}
-    }}"""
-
-
-def _settled(f: int, field: BoundField, at: int) -> str:
-    assert field.limbs is not None
-    limbs, low = f"limbs + {at}", field.limbs.low
-    unit = f"chf_exponent_above(exponents[{f}]) - (int)bits * (int)(w % CHF_MOST_DIGITS + 1)"
-    return (
-        f"chf_deposit_sum({limbs}, {low}, low, {unit}); "
-        f"chf_deposit_sum({limbs}, {low}, high, {unit} + 32);"
-    )

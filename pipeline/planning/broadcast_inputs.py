@@ -17,7 +17,7 @@ from chunkfold.kernels import Monoid, as_monoid
 from chunkfold.kernels.catalogue.named import is_known
 from chunkfold.kernels.catalogue.weighted_quantiles import WeightedQuantiles
 from chunkfold.kernels.dtypes import stored_name
-from chunkfold.kernels.geometry import c_strides
+from chunkfold.kernels.strides import c_strides
 from chunkfold.positions import crossed
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.axis_names import Named, axis_names

@@ -13,7 +13,7 @@ import numpy as np
 from chunkfold.boxes import Slices, place_key, place_of
 from chunkfold.errors import PlanError
 from chunkfold.grid import Piece
-from chunkfold.kernels.geometry import c_strides
+from chunkfold.kernels.strides import c_strides
 from chunkfold.sources.label_numbers import narrow
 
 DEVICE_KEYS_BYTES = 64 << 20

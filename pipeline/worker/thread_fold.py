@@ -17,8 +17,8 @@ from chunkfold.decoding.direct import DirectRegion
 from chunkfold.errors import ChunkError, ChunkfoldError, DeviceError
 from chunkfold.grid import Taken
 from chunkfold.kernels import Fold, Partial
-from chunkfold.kernels.fold.launch import wait_watched
 from chunkfold.kernels.fold.profile import Profile
+from chunkfold.kernels.fold.waiting import wait_watched
 from chunkfold.kernels.geometry import Box, Dim
 from chunkfold.planning.work import Work
 from chunkfold.reading import staging

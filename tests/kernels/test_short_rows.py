@@ -10,8 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from chunkfold.kernels import Bound, DeviceContext, Fold, Tuning, as_monoid, bind, box, choose
-from chunkfold.kernels.geometry import SHORT_RUN, SHORT_RUNS, c_strides
+from chunkfold.kernels.geometry import SHORT_RUN, SHORT_RUNS
 from chunkfold.kernels.program.options import Loads
+from chunkfold.kernels.strides import c_strides
 from chunkfold.kernels.tuning.tuning_choice import settled
 from chunkfold.kernels.tuning.variant import forced
 from tests.conftest import some

@@ -9,16 +9,8 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from chunkfold.kernels.errors import MonoidError
-from chunkfold.kernels.geometry import (
-    Box,
-    Dim,
-    Strides,
-    c_strides,
-    dims_of,
-    merged,
-    of_others,
-    strides_along,
-)
+from chunkfold.kernels.geometry import Box, Dim, dims_of, merged, of_others
+from chunkfold.kernels.strides import Strides, c_strides, strides_along
 
 _MOST_LOOKED_AT = 1 << 14
 """Elements of an output whose keys the host looks at."""

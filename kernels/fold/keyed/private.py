@@ -8,11 +8,11 @@ import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels.accumulator.partial import Partial
-from chunkfold.kernels.fold.fold import Fold, strided_inputs
+from chunkfold.kernels.fold.fold import Fold
 from chunkfold.kernels.fold.keyed.context import KeyedContext, numbered_as
 from chunkfold.kernels.fold.keyed.layout import KeyedBox, keys_of_rows, runs_of_keys
 from chunkfold.kernels.fold.keyed.plan import column_jobs, private_plan, private_splits
-from chunkfold.kernels.fold.launch import Input
+from chunkfold.kernels.fold.launch import Input, strided_inputs
 from chunkfold.kernels.fold.shapes import each_shape
 from chunkfold.kernels.program.device_context import device_errors
 from chunkfold.kernels.program.options import Tuning

@@ -11,11 +11,11 @@ import pyopencl as cl
 from chunkfold.kernels.accumulator.partial import Partial, Wide
 from chunkfold.kernels.accumulator.sums import expanded
 from chunkfold.kernels.errors import DeviceError
-from chunkfold.kernels.fold.fold import Fold, strided_inputs
+from chunkfold.kernels.fold.fold import Fold
 from chunkfold.kernels.fold.keyed.context import KeyedContext, numbered_as
 from chunkfold.kernels.fold.keyed.layout import KeyedBox
 from chunkfold.kernels.fold.keyed.plan import LocalTables, local_tables, table_plan
-from chunkfold.kernels.fold.launch import Input, KernelArgument
+from chunkfold.kernels.fold.launch import Input, KernelArgument, strided_inputs
 from chunkfold.kernels.fold.shapes import each_shape
 from chunkfold.kernels.geometry import Box
 from chunkfold.kernels.program.device_context import device_errors

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from chunkfold.kernels import Bound, DeviceContext, Fold, Tuning, as_monoid, bind, box, choose
 from chunkfold.kernels.accumulator.sums import of_digits
-from chunkfold.kernels.catalogue.integers import fitted
+from chunkfold.kernels.catalogue.integer_results import fitted
 from chunkfold.kernels.errors import MonoidError, RangeError
 from chunkfold.kernels.exact.limbs import integers
 from chunkfold.kernels.exact.rounding import ratio, root

@@ -15,7 +15,7 @@ from chunkfold.kernels import DeviceContext, Fold, Monoid, MonoidError, as_monoi
 from chunkfold.kernels.catalogue import radix
 from chunkfold.kernels.catalogue.quantile_methods import CHOOSE, METHODS
 from chunkfold.kernels.catalogue.quantiles import quantile
-from chunkfold.kernels.geometry import strides_along
+from chunkfold.kernels.strides import strides_along
 from tests.conftest import shaped, some
 from tests.kernels.fold.test_fold import upload
 

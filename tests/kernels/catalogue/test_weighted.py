@@ -12,7 +12,7 @@ import xarray
 
 from chunkfold.kernels import DeviceContext, Fold, Monoid, MonoidError, as_monoid, bind, box
 from chunkfold.kernels.accumulator.sums import any_lost
-from chunkfold.kernels.geometry import strides_along
+from chunkfold.kernels.strides import strides_along
 from tests.conftest import shaped
 from tests.exactly import nearest
 from tests.kernels.fold.test_fold import upload

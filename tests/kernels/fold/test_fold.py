@@ -26,8 +26,9 @@ from chunkfold.kernels import (
     box,
     choose,
 )
-from chunkfold.kernels.geometry import Box, c_strides
+from chunkfold.kernels.geometry import Box
 from chunkfold.kernels.monoid.bounds import sum_bound
+from chunkfold.kernels.strides import c_strides
 from tests.conftest import SHAPES, ran, reading, some, tried
 from tests.exactly import sum_of
 

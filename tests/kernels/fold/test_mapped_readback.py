@@ -10,8 +10,8 @@ import pytest
 
 from chunkfold.kernels import Device, DeviceContext, as_monoid, bind, box
 from chunkfold.kernels.catalogue.histograms import histogram
-from chunkfold.kernels.fold.launch import wait
 from chunkfold.kernels.fold.mapped_readback import lent, shown
+from chunkfold.kernels.fold.waiting import wait
 from tests.kernels.fold.test_fold import fold_for, upload
 
 NBYTES = 300_000

@@ -9,8 +9,8 @@ import pyopencl as cl
 import pytest
 
 from chunkfold.kernels import DeviceContext, as_monoid, bind, box
-from chunkfold.kernels.fold.launch import wait
 from chunkfold.kernels.fold.readback import landed
+from chunkfold.kernels.fold.waiting import wait
 from tests.kernels.fold.test_fold import fold_for, upload
 
 MANY = 300_000

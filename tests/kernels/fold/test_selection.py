@@ -9,8 +9,8 @@ from chunkfold.kernels import DeviceContext, bind, box
 from chunkfold.kernels.catalogue.quantiles import quantile
 from chunkfold.kernels.catalogue.radix import values_of
 from chunkfold.kernels.fold.selection import RankSelection
-from chunkfold.kernels.geometry import c_strides
 from chunkfold.kernels.program.shared_layout import with_components
+from chunkfold.kernels.strides import c_strides
 from tests.conftest import shaped, some
 from tests.kernels.catalogue.test_quantiles import DTYPES, elements
 from tests.kernels.fold.test_fold import upload

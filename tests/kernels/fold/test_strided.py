@@ -12,7 +12,7 @@ import pytest
 
 from chunkfold.kernels import Bound, Box, DeviceContext, Fold, Monoid, as_monoid, bind, box, choose
 from chunkfold.kernels.expressions.library import order_low
-from chunkfold.kernels.geometry import c_strides, strides_along
+from chunkfold.kernels.strides import c_strides, strides_along
 from tests.conftest import ALL_SHAPES, shaped
 from tests.kernels.fold.test_fold import upload
 

@@ -9,7 +9,8 @@ import pytest
 
 from chunkfold.kernels import DeviceContext, KeyedFold, as_monoid, bind, keyed_box
 from chunkfold.kernels.fold.keyed.plan import MOST_OUTPUTS
-from chunkfold.kernels.geometry import BY_KEY, strides_along
+from chunkfold.kernels.geometry import BY_KEY
+from chunkfold.kernels.strides import strides_along
 from tests.conftest import shaped
 from tests.kernels.fold.test_fold import upload
 

@@ -1,0 +1,58 @@
+"""Values of trees of exact numbers: mostly floats with a bound of their error tell them.
+
+Where they do not, the few outputs that are left are computed as fractions: the filter of Shewchuk,
+"Adaptive precision floating-point arithmetic and fast robust geometric predicates", 1997.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from chunkfold.kernels.accumulator.exact_tree import ExactNode, Operation, exactly, near
+from chunkfold.kernels.exact import pairs, rationals
+from chunkfold.kernels.exact.pieces import OutputsAt, in_threads, pieces_of, slabs_of
+from chunkfold.kernels.exact.rounding import nearest
+
+
+def rounded(tree: ExactNode, outputs: int, wanted: np.dtype, *, rooted: bool) -> np.ndarray:
+    """Round the numbers of all outputs to floats, once: shape (outputs,), dtype `wanted`.
+
+    `rooted`: the signed square roots of what the tree is.
+    """
+    out, sure = np.empty(outputs, wanted), np.zeros(outputs, bool)
+
+    def try_near(at: OutputsAt) -> None:
+        found = near(tree, at)
+        known = pairs.magnitude(found).root if rooted else found.estimate
+        done, certain = known.rounded(wanted)
+        if rooted:
+            certain = (certain | found.none) & found.signed
+            done = np.where(found.high < 0, -done, done)
+        odd = found.odd.astype(wanted)
+        out[at] = np.where(found.odd == 0, done, odd)
+        sure[at] = np.where(found.odd == 0, certain, found.certain)
+
+    in_threads(try_near, slabs_of(outputs))
+    for few in pieces_of(np.flatnonzero(~sure)):
+        out[few] = [nearest(one, wanted, rooted=rooted) for one in exactly(tree, few)]
+    return out
+
+
+def order(one: ExactNode, two: ExactNode, outputs: int) -> np.ndarray:
+    """Return -1, 0 or 1 as numbers are less than, equal to or greater than others, or NaN.
+
+    Float64 of shape (outputs,).
+    """
+    away = Operation("add", (one, Operation("negative", (two,))))
+    out, sure = np.empty(outputs), np.zeros(outputs, bool)
+
+    def try_near(at: OutputsAt) -> None:
+        found = near(away, at)
+        out[at] = np.sign(found.high)
+        sure[at] = found.signed & (found.odd == 0)
+
+    in_threads(try_near, slabs_of(outputs))
+    for few in pieces_of(np.flatnonzero(~sure)):
+        rows = zip(exactly(one, few), exactly(two, few), strict=True)
+        out[few] = [rationals.order(*row) for row in rows]
+    return out

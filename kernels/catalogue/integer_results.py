@@ -1,0 +1,56 @@
+"""Integers of any size as results: in the dtype that is wanted, or an error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from chunkfold.kernels.errors import RangeError
+from chunkfold.kernels.monoid.context import Context
+
+DIGIT = 32
+"""Bits of a digit."""
+_MASK = 0xFFFFFFFF
+
+
+def fitted(digits: Sequence[np.ndarray], context: Context, what: str) -> np.ndarray:
+    """Give what digits hold, the lowest first, NumPy's dtype of sums, or the one asked for."""
+    first, second, *higher = digits
+    if not higher:
+        second, higher = second & _MASK, [second >> DIGIT]
+    whole: np.ndarray = second << DIGIT | first  # the low 64 bits
+    *middle, top = higher
+    wanted = wanted_integer(context)
+    if wanted in (np.int64, np.uint64):
+        sign = np.where(whole < 0, -1, 0) if wanted == np.int64 else np.zeros_like(whole)
+        fits = top == sign
+        for digit in middle:
+            fits &= digit == sign & _MASK
+        if fits.all():
+            return whole.view(wanted)
+    rows = zip(*(digit.tolist() for digit in digits), strict=True)
+    values = [sum(digit << DIGIT * n for n, digit in enumerate(row)) for row in rows]
+    return within(values, wanted, f"{what} of {context.dtype}")
+
+
+def wanted_integer(context: Context) -> np.dtype:
+    """Return the dtype of integers that are results."""
+    if context.result is not None and context.result.kind in "iuO":
+        return context.result
+    return np.dtype(np.uint64 if context.dtype.kind == "u" else np.int64)
+
+
+def within(values: Sequence[int], wanted: np.dtype, what: str) -> np.ndarray:
+    """Give Python's integers a dtype, if it holds all of them; `what` they are, for the error."""
+    if wanted.kind == "O":
+        return np.array(values, object)
+    limits = np.iinfo(wanted)
+    beyond = [value for value in values if not limits.min <= value <= limits.max]
+    if beyond:
+        raise RangeError(
+            f"the {what} is {beyond[0]}, which {wanted} does not hold "
+            f"({limits.min} to {limits.max}); dtype='object' gives Python's integers, "
+            "dtype='float64' rounds"
+        )
+    return np.array(values, wanted)

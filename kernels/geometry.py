@@ -24,6 +24,9 @@ they can; into accumulators of each work-item's own."""
 CHOOSE = "choose"
 """What stands beside these for the kernel that chooses among elements that are kept."""
 
+OutputRun = tuple[int, int, int]
+"""Accumulators next to each other: the first one, where it goes, and how many."""
+
 SHORT_RUN = 64
 """Elements of a short run, at most ..."""
 SHORT_RUNS = 8

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels.accumulator.accumulator import COUNTS, Accumulator
@@ -17,17 +17,19 @@ from chunkfold.kernels.accumulator.partial import (
 )
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.exact.limbs import MOST_DEPOSITS
-from chunkfold.kernels.fold.box_launches import BoxLaunches
-from chunkfold.kernels.fold.launch import Input, Launcher
+from chunkfold.kernels.fold.launch import Input, Launcher, Repeat, strided_inputs
+from chunkfold.kernels.fold.launch_plan import PlannedLaunch, planned_launches
 from chunkfold.kernels.fold.passes import Passes
 from chunkfold.kernels.fold.profile import Profile, merged
 from chunkfold.kernels.fold.shapes import each_shape, most_splits
-from chunkfold.kernels.geometry import Box
-from chunkfold.kernels.program.device_context import DeviceContext, device_errors
+from chunkfold.kernels.geometry import Box, OutputRun
+from chunkfold.kernels.program.device_context import DeviceContext
 from chunkfold.kernels.program.options import Tuning
 
-OutputRun = tuple[int, int, int]
-"""Accumulators next to each other: the first one, where it goes, and how many."""
+_Again = tuple[Box, bool]
+"""A box, and whether no accumulator holds anything before it."""
+_MOST_REPEATS = 8
+"""Launches that are kept prepared."""
 
 
 class Fold:
@@ -52,6 +54,12 @@ class Fold:
         self.outputs = outputs
         self.launcher = Launcher(opened, accumulator, tuning, queue)
         self.splits = splits or most_splits(tuning, outputs, accumulator.nbytes)
+        self._seen: deque[_Again] = deque(maxlen=2 * _MOST_REPEATS)
+        """What was folded last."""
+        self._repeats: dict[_Again, Repeat] = {}
+        """Launches for what comes again and again."""
+        self._layouts: dict[Box, Sequence[Laid]] = {}
+        """How boxes are folded along their axes."""
         self._passes = Passes(self.launcher, outputs)
         self._passes.buffer(self.splits)  # fails here, if it does
         self._used = 0
@@ -67,7 +75,6 @@ class Fold:
             if entries
             else None
         )
-        self._launches = BoxLaunches(self.launcher, outputs, self.splits, tables=bool(entries))
 
     def add(
         self, inputs: Sequence[Input], box: Box, wait_for: Sequence[cl.Event] = ()
@@ -86,12 +93,15 @@ class Fold:
         if box.outputs != self.outputs:
             raise DeviceError(f"a box of {box.outputs} outputs cannot join {self.outputs}")
         fresh = not self._used
-        repeat = self._launches.repeat_of(box, fresh=fresh)
+        repeat = self._repeats.get((box, fresh))
         if repeat is not None and (fresh or repeat.groups <= self._used):
             event = repeat.launch(inputs, wait_for)
             self._used = max(self._used, repeat.groups)
         else:
-            event = self._launches.launch(inputs, box, self.held, wait_for)
+            if box.others or self.tuning.strided:
+                box = box.of_inputs(len(inputs))
+            add = self._add_flat if box.kernel == "flat" else self._add_laid
+            event = add(inputs, box, wait_for)
         self.took(box)
         self.launcher.queue.flush()  # so that whoever polls the event sees it end
         return event
@@ -128,17 +138,7 @@ class Fold:
         """
         assert self.splits == 1
         assert self._tables is None
-        nbytes = self.accumulator.nbytes
-        with device_errors(self.opened.device, "copying accumulators"):
-            for begin, to, count in runs:
-                event: cl.Event = cl.enqueue_copy(
-                    self.launcher.queue,
-                    into,
-                    self._acc,
-                    byte_count=count * nbytes,
-                    src_offset=begin * nbytes,
-                    dst_offset=to * nbytes,
-                )
+        event = self._passes.copy(self._acc, into, runs)
         self._used = self._count = self._deposits = 0
         return event
 
@@ -153,7 +153,7 @@ class Fold:
         scalars = self._passes.start(self._acc, used, self.splits * self.outputs, count)
         tables = None if self._tables is None else self._tables._finishing()
         if not self._where_it_was:
-            self._launches.forget()  # they would write to the partial
+            self._repeats.clear()  # they would write to the partial
         if tables is None:
             return scalars
 
@@ -224,23 +224,67 @@ class Fold:
 
     def fill(self, begin: int, count: int) -> None:
         """Make `count` accumulators from `begin` on zero."""
-        if self.accumulator == COUNTS and self.tuning.strip:
-            # A CPU's work-items are dear; on a GPU it is the other way round.
-            with device_errors(self.opened.device, "clearing tables"):
-                itemsize = self.accumulator.nbytes
-                cl.enqueue_fill_buffer(
-                    self.launcher.queue,
-                    self._acc,
-                    np.zeros(1, np.int64),
-                    begin * itemsize,
-                    count * itemsize,
-                )
-        else:
-            self.launcher.launch(
-                ("passes.cl", "fill_zero"),
-                each_shape(self.tuning, count),
-                acc=self._acc,
-                acc_n=self.splits * self.outputs,
-                begin=begin,
-                count=count,
+        self._passes.fill(self._acc, self.splits * self.outputs, begin, count)
+
+    def _add_flat(
+        self, inputs: Sequence[Input], box: Box, wait_for: Sequence[cl.Event]
+    ) -> cl.Event:
+        loads = self.tuning.flat
+        chunk = loads.width * loads.unroll * loads.local_size
+        groups = max(1, min(self.splits, -(-box.elements // chunk)))
+        items = groups * loads.local_size
+        where, shape = ("flat.cl", "fold_flat"), (groups, loads.local_size)
+        values = {
+            "begin": box.offset,
+            "end": box.offset + box.elements,
+            # Strips are whole loads long, so that only the run's ends are folded one by one.
+            "strip": -(-box.elements // (items * loads.width)) * loads.width,
+            "index": box.index,
+            **self.held(groups),
+        }
+        again = box, bool(values["fresh"])
+        if box.others:
+            given, tuning = strided_inputs(inputs, box, run=True), self.tuning.for_box(box)
+            return self.launcher.launch(where, shape, given, wait_for, tuning=tuning, **values)
+        room = len(self._repeats) < _MOST_REPEATS
+        if room and again in self._seen and not (values["fresh"] and self._tables):
+            self._repeats[again] = self.launcher.repeat(where, shape, inputs, **values)
+        self._seen.append(again)
+        return self.launcher.launch(where, shape, inputs, wait_for, **values)
+
+    def _add_laid(
+        self, inputs: Sequence[Input], box: Box, wait_for: Sequence[cl.Event]
+    ) -> cl.Event:
+        """Launch all that folds a box along its axes; return the event of the last."""
+        for one, tuning, geometry in self._laid(box):
+            event = self.launcher.launch(
+                one.where,
+                one.shape,
+                strided_inputs(inputs, one.box) if box.others else inputs,
+                wait_for,
+                tuning=tuning,
+                geo=geometry,
+                outputs=self.outputs,
+                reduces=one.box.reduces,
+                offset=one.box.offset,
+                index=one.box.index,
+                **one.values,
+                **self.held(one.splits),
             )
+        return event
+
+    def _laid(self, box: Box) -> Sequence[Laid]:
+        """Return the launches that fold a box, their tunings and geometry: as of one before."""
+        laid = self._layouts.get(box)
+        if laid is None:
+            tuning = self.tuning.for_box(box)
+            launches = planned_launches(tuning, box, self.splits, tables=self._tables is not None)
+            own = tuning if box.others else None
+            laid = [(one, one.tuning or own, self.launcher.geometry(one.box)) for one in launches]
+            if len(self._layouts) < _MOST_REPEATS:
+                self._layouts[box] = laid
+        return laid
+
+
+Laid = tuple[PlannedLaunch, "Tuning | None", cl.Buffer]
+"""A launch, its tuning if it is not the reduction's, and the dims of its box on the device."""

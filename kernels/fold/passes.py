@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pyopencl as cl
 
+from chunkfold.kernels.accumulator.accumulator import COUNTS
 from chunkfold.kernels.accumulator.partial import Partial, unpack
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.fold.launch import Input, Launcher
 from chunkfold.kernels.fold.mapped_readback import lent, shown
 from chunkfold.kernels.fold.readback import landed
 from chunkfold.kernels.fold.shapes import each_shape, pass_span
+from chunkfold.kernels.geometry import OutputRun
 from chunkfold.kernels.program.device_context import device_errors
 
 _COPIED_BYTES = 64 << 10
@@ -67,6 +69,44 @@ class Passes:
     def _stays(self, nbytes: int) -> bool:
         """Whether partials are seen where passes leave them."""
         return self._device.unified_memory and nbytes > _COPIED_BYTES
+
+    def copy(self, acc: cl.Buffer, into: cl.Buffer, runs: Sequence[OutputRun]) -> cl.Event:
+        """Enqueue copies of accumulators to a buffer; return the last.
+
+        Raises
+        ------
+        DeviceError
+            If the device refuses it.
+        """
+        nbytes = self.launcher.accumulator.nbytes
+        with device_errors(self.launcher.opened.device, "copying accumulators"):
+            for begin, to, count in runs:
+                event: cl.Event = cl.enqueue_copy(
+                    self.launcher.queue,
+                    into,
+                    acc,
+                    byte_count=count * nbytes,
+                    src_offset=begin * nbytes,
+                    dst_offset=to * nbytes,
+                )
+        return event
+
+    def fill(self, acc: cl.Buffer, acc_n: int, begin: int, count: int) -> None:
+        """Make `count` accumulators from `begin` on zero, of `acc_n` that there are."""
+        launcher = self.launcher
+        if launcher.accumulator == COUNTS and launcher.tuning.strip:
+            # A CPU's work-items are dear; on a GPU it is the other way round.
+            with device_errors(launcher.opened.device, "clearing tables"):
+                itemsize = launcher.accumulator.nbytes
+                zero = np.zeros(1, np.int64)
+                cl.enqueue_fill_buffer(
+                    launcher.queue, acc, zero, begin * itemsize, count * itemsize
+                )
+        else:
+            shape = each_shape(launcher.tuning, count)
+            launcher.launch(
+                ("passes.cl", "fill_zero"), shape, acc=acc, acc_n=acc_n, begin=begin, count=count
+            )
 
     def start(
         self, source: Input, splits: int, held: int, count: int | np.ndarray

@@ -9,10 +9,10 @@ import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
-from chunkfold.kernels.fold.fold import Fold, OutputRun
+from chunkfold.kernels.fold.fold import Fold
 from chunkfold.kernels.fold.launch import Input
 from chunkfold.kernels.fold.waiting import wait
-from chunkfold.kernels.geometry import Box
+from chunkfold.kernels.geometry import Box, OutputRun
 from chunkfold.kernels.program.device_context import DeviceContext, device_errors
 from chunkfold.kernels.program.options import Tuning
 

@@ -11,8 +11,7 @@ from typing import Any
 
 from chunkfold.grid import Piece
 from chunkfold.kernels import KeyedBox, keyed_box
-from chunkfold.kernels.fold.fold import OutputRun
-from chunkfold.kernels.geometry import Box, box
+from chunkfold.kernels.geometry import Box, OutputRun, box
 from chunkfold.kernels.strides import c_strides
 from chunkfold.planning.broadcast_inputs import BroadcastInput
 from chunkfold.planning.layout import Layout

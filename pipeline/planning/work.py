@@ -13,8 +13,8 @@ from chunkfold.axis_cuts import Cells
 from chunkfold.grid import Piece
 from chunkfold.kernels import Accumulator, Box, KeyedBox
 from chunkfold.kernels.accumulator.chooser import Chooser
-from chunkfold.kernels.fold.fold import OutputRun
 from chunkfold.kernels.fold.levels import Levels
+from chunkfold.kernels.geometry import OutputRun
 from chunkfold.planning.block_data import BlockData, Brings, Constants, to_workers
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.broadcast_inputs import BroadcastInput

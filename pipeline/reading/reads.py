@@ -11,7 +11,7 @@ from typing import NamedTuple
 from chunkfold.boxes import Slices, elements_of, extents_of
 from chunkfold.grid import Piece, Taken
 from chunkfold.kernels import Box, KeyedBox
-from chunkfold.kernels.fold.fold import OutputRun
+from chunkfold.kernels.geometry import OutputRun
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.rows import RowsRead
 from chunkfold.planning.work import Work

@@ -119,6 +119,7 @@ def check(array: np.ndarray, results: dict) -> None:
 
 
 # The tree with all dtypes, others with a third of them, in turn.
+@pytest.mark.short
 @pytest.mark.parametrize(
     ("shape", "dtype"), dict.fromkeys([*(("tree", d) for d in PLAIN), *some(SHAPES, PLAIN, of=3)])
 )

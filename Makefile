@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 TESTED := $(VENV)/.tested-with
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: help demo test chaos test-shapes test-memory test-random test-peers test-real test-image lint typecheck typing format docs bench clean
+.PHONY: help demo test test-all chaos test-shapes test-memory test-random test-peers test-real test-image lint typecheck typing format docs bench clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -38,8 +38,13 @@ demo: $(VENV)/.device ## Write a 1 GiB sample, reduce it on every device, compar
 
 # Three processes on two cores: one in three waits for what is late on purpose. Files that take long
 # come first (tests/collected.py), not those of many tests.
-test: $(TESTED) ## The whole suite, without root
-	@$(BIN)/python -m pytest -m 'not real and not image and not chaos' --numprocesses 3 --dist loadfile --no-loadscope-reorder
+SUITE := -m 'not real and not image and not chaos' --numprocesses 3 --dist loadfile --no-loadscope-reorder
+
+test: $(TESTED) ## The suite in its short form, without root: some 8 minutes on 2 cores
+	@CHUNKFOLD_SHORT=1 $(BIN)/python -m pytest $(SUITE)
+
+test-all: $(TESTED) ## The whole suite: every test with all combinations of its parameters
+	@$(BIN)/python -m pytest $(SUITE) --times
 
 test-shapes: $(TESTED) ## Every shape of kernel, dtype and device, all optimised; the suite takes some
 	@CHUNKFOLD_ALL_SHAPES=1 $(BIN)/python -m pytest tests/kernels --numprocesses 2 --dist loadfile

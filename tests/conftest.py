@@ -7,6 +7,7 @@ import itertools
 import os
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -31,15 +32,24 @@ from chunkfold.kernels.geometry import FOLDS  # noqa: E402
 from chunkfold.kernels.program.options import VARIANTS  # noqa: E402
 from chunkfold.kernels.tuning.tuning_choice import settled  # noqa: E402
 from chunkfold.kernels.tuning.variant import forced, why_not  # noqa: E402
-from tests.collected import covering, longest_first  # noqa: E402
+from tests.collected import (  # noqa: E402
+    covering,
+    left_to_all,
+    longest_first,
+    read_times,
+    write_times,
+)
 from tests.forked import fork_workers, spawned  # noqa: E402
 
 fork_workers()
 
+SHORT = "CHUNKFOLD_SHORT" in os.environ
+"""Whether the short form of the suite is wanted, as `make test` does (tests/collected.py)."""
+
 settings.register_profile(
     "suite",
     deadline=None,
-    max_examples=25,
+    max_examples=10 if SHORT else 25,
     # CI repeats itself; on a developer's machine every run tries something new.
     derandomize=bool(os.environ.get("CI")),
     suppress_health_check=[HealthCheck.too_slow],
@@ -84,15 +94,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     others are taken for values that it has not had. All combinations of those that are marked
     `every_device` are.
     """
+    times = read_times()
     if hasattr(config, "workerinput"):
-        longest_first(items)
+        longest_first(items, times)
     if "CHUNKFOLD_ALL_PEERS" not in os.environ:
         cases = [item for item in items if item.path.name == "test_peers.py"]
         fewer = {item for number, item in enumerate(cases) if number % PEERS}
         config.hook.pytest_deselected(items=list(fewer))
         items[:] = [item for item in items if item not in fewer]
-    if ALL_SHAPES:
-        return
+    if not ALL_SHAPES:
+        _leave_to_default(config, items)
+    if SHORT:
+        left = left_to_all(items, times)
+        config.hook.pytest_deselected(items=list(left))
+        items[:] = [item for item in items if item not in left]
+
+
+def _leave_to_default(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave to the default device what others need not repeat."""
     repeated: dict[object, dict[str, list[pytest.Item]]] = {}
     for item in items:
         parameters = getattr(item, "callspec", None)
@@ -109,6 +128,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         gone.update(item for n, one in enumerate(same) if n not in taken for item in one)
     config.hook.pytest_deselected(items=[item for item in items if item in gone])
     items[:] = [item for item in items if item not in gone]
+
+
+_seconds: Counter[str] = Counter()
+"""What each test took, where `make test-all` runs."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--times", action="store_true", help="write tests/times.csv at the end")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _seconds[report.nodeid] += report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    told = session.config.getoption("--times") and not hasattr(session.config, "workerinput")
+    if told and exitstatus == pytest.ExitCode.OK:
+        write_times(_seconds)
 
 
 def _others(item: pytest.Item) -> dict[str, str]:

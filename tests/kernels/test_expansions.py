@@ -59,6 +59,7 @@ def test_every_shape_of_kernel_gives_the_same_bits(opened: DeviceContext, shape:
             assert bits(got) == bits(folded(opened, bound, data, axes)), (kind, axes)
 
 
+@pytest.mark.whole
 def test_exact_sums_ran_in_every_shape_that_they_may_have():
     """Runs behind the suite above."""
     trees = {shape for shape in SHAPES if shape.startswith(("tree", "vectors"))}

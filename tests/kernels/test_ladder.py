@@ -18,6 +18,7 @@ from tests.kernels.fold.test_fold import LENGTHS, upload, values
 _ran: set[int] = set()
 
 
+@pytest.mark.short
 @pytest.mark.every_device
 @pytest.mark.parametrize("rung", LADDER, ids=lambda rung: rung.kernel)
 @pytest.mark.parametrize("turn", [0, 1] if ALL_SHAPES else [0])

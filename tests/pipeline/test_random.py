@@ -21,12 +21,13 @@ from hypothesis import strategies as st
 
 import chunkfold as cf
 from chunkfold.planning import factored_weights, labelled_rows, planner
+from tests.conftest import SHORT
 from tests.exactly import expected, nearest
 from tests.pipeline.sources.test_contract import entries
 from tests.pipeline.test_reduce import selected
 
 pytestmark = pytest.mark.unoptimised
-CASES = int(os.environ.get("CHUNKFOLD_CASES", "60"))
+CASES = int(os.environ.get("CHUNKFOLD_CASES", "20" if SHORT else "60"))
 DTYPES = ("int8", "uint16", "int32", "int64", "float32", "float64")
 EXACT = ("sum", "mean", "var", "std")
 ALWAYS = ("sum", "count", "count_nonzero", "any", "all")
@@ -246,6 +247,7 @@ def _small_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(labelled_rows, "LEAST_OF_LEAF", 1)
 
 
+@pytest.mark.short
 @pytest.mark.timeout(max(300, 5 * CASES))
 @settings(max_examples=CASES)
 @given(case=cases())

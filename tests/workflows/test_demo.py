@@ -16,6 +16,7 @@ from tests.workflows.test_cli import chunkfold
 pytestmark = pytest.mark.unoptimised
 
 
+@pytest.mark.short
 def test_the_demo_agrees_with_numpy(tmp_path: Path):
     words = ("demo", "--size", 0.06, "--folder", tmp_path, "--device", f"{DEVICES[0].spec}/2")
     done = chunkfold(*words)

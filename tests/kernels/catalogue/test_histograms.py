@@ -97,6 +97,7 @@ def test_random_edges_count_as_numpy_does(opened: DeviceContext):
     check()
 
 
+@pytest.mark.short
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_shape_of_kernel_counts(opened: DeviceContext, shape: str):
     monoids = [histogram(range(-40, 41)), as_monoid("mean"), as_monoid("max")]

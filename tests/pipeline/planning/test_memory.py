@@ -42,6 +42,7 @@ def peak_mib(pid: int, *, anew: bool = False) -> float:
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
 
 
+@pytest.mark.short
 @pytest.mark.parametrize("device", DEVICES[:1], ids=lambda device: device.spec)
 @pytest.mark.parametrize(("axis", "mode"), [(None, "exact"), (0, "fast")])
 def test_memory_does_not_grow_with_the_array(tmp_path: Path, device, axis, mode):

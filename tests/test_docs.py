@@ -105,32 +105,6 @@ def test_the_declaration_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.
     np.testing.assert_allclose(got, root, rtol=1e-12)
 
 
-def _write_a_sample() -> None:
-    """The group of docs/groups.md."""
-    group = zarr.open_group("sample.zarr", mode="w")
-    rng, days, lat = np.random.default_rng(0), np.arange(730), np.linspace(-88, 88, 45)
-    year = np.cos(2 * np.pi * (days - 200) / 365)[:, None, None]
-    season = 12 * year * np.sin(np.radians(lat))[None, :, None]
-    cold = 288 - 30 * np.abs(np.sin(np.radians(lat)))[None, :, None]
-    values = (cold + season + rng.normal(0, 1, (730, 45, 90))).astype("f4")
-    zones = np.full((45, 90), -1, "i1")
-    zones[np.abs(lat) < 23.5], zones[lat > 23.5], zones[lat < -23.5] = 0, 1, 2
-    zones[:, 20:30] = -1
-    since = {"units": "days since 2001-01-01"}
-    for name, data, dims, attributes in (
-        ("temperature", values, ("time", "lat", "lon"), {"units": "K"}),
-        ("zones", zones, ("lat", "lon"), {}),
-        ("time", days, ("time",), since),
-        ("lat", lat, ("lat",), {"units": "degrees_north"}),
-        ("lon", np.arange(90) * 4.0, ("lon",), {"units": "degrees_east"}),
-    ):
-        chunks = (31, 45, 45)[: data.ndim] if name == "temperature" else data.shape
-        group.create_array(
-            name, data=data, chunks=chunks, dimension_names=dims, attributes=attributes
-        )
-    zarr.consolidate_metadata("sample.zarr")
-
-
 @pytest.mark.parametrize(
     "name", ["results", "groups", "weights", "quantiles", "selections", "coarsen", "questions"]
 )
@@ -138,7 +112,7 @@ def test_pages_print_what_they_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
 ):
     monkeypatch.chdir(tmp_path)
-    _write_a_sample()
+    exec(shown("docs/sample.md", "zarr"), {})
     exec(shown(f"docs/{name}.md", "cf"), names := {})
     page = (ROOT / "docs" / f"{name}.md").read_text()
     for line in capsys.readouterr().out.splitlines():

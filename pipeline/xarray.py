@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import xarray as xr
+
+try:
+    import xarray as xr
+except ImportError as error:
+    raise ImportError("chunkfold.xarray needs xarray: pip install 'chunkfold[xarray]'") from error
 
 from chunkfold.api import reduce
 from chunkfold.axis_cuts import Cells
-from chunkfold.errors import DeviceError, PlanError
+from chunkfold.errors import DeviceError, MonoidError, PlanError
 from chunkfold.kernels import Monoid, as_monoid
 from chunkfold.kernels.binding.binding import is_defined
 from chunkfold.kernels.dtypes import stored_name
@@ -220,6 +225,13 @@ class Reductions:
             raise PlanError(f"axis is {given['axis']!r}: name axes by dim=, as dim='time'")
         axis: Any = None if dim is ... else [*dim] if isinstance(dim, AbstractSet) else dim
         return reduce(self._held, op, axis=axis, **given)
+
+    def __getattr__(self, name: str) -> Any:
+        """Say how reductions are asked for that are no methods."""
+        with suppress(MonoidError):
+            if not name.startswith("_") and as_monoid(name):
+                raise AttributeError(f"there is no method {name!r}: write .reduce({name!r}, dim)")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     sum = _method("sum")
     prod = _method("prod")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -67,13 +68,15 @@ def _edges(given: Any) -> Any:
     if not isinstance(given, str):
         return given
     try:
-        return np.array(words((given,)), "M8") if "-" in given.strip("- ") else parse_edges(given)
-    except ValueError:
         return parse_edges(given)
+    except PlanError:
+        with suppress(ValueError):
+            return np.array(words((given,)), "M8")
+        raise
 
 
 def of_each(what: str, given: Sequence[Any], labels: int) -> Any:
-    """Return what was given of one label, or of each of several; None of what is empty.
+    """Return what was given of one label, or of each of several: None is of one that has none.
 
     Raises
     ------
@@ -83,10 +86,11 @@ def of_each(what: str, given: Sequence[Any], labels: int) -> Any:
     >>> of_each("by_axis", [["lat", "lon"]], 1), of_each("by_axis", [["time"], []], 2)
     (['lat', 'lon'], [['time'], None])
     """
-    made = [one or None for one in given]
-    if len(made) > max(1, labels):
-        raise PlanError(f"{what} is given {len(made)} times, but labels {labels}: once for each")
-    return (made if labels > 1 else made[0]) if made else None
+    if len(given) > max(1, labels):
+        raise PlanError(f"{what} is given {len(given)} times, but labels {labels}: once for each")
+    if labels > 1:
+        return [one or None for one in given] or None
+    return given[0] if given else None
 
 
 def parse_groups(text: str) -> list[Any]:

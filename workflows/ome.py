@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import zarr
+
 from chunkfold.errors import PlanError
 from chunkfold.sources.axis_names import axis_names
 from chunkfold.sources.neighbours import group_attributes
@@ -157,3 +159,17 @@ def _of_dataset(source: Source, one: Mapping[str, Any], dataset: Mapping[str, An
 
 def _last(source: Source) -> str:
     return source.name.rstrip("/").rpartition("/")[2]
+
+
+def forget_levels(group: zarr.Group, paths: Sequence[str]) -> None:
+    """Take levels out of what a group says, before others take their places."""
+    ome: Any = group.attrs.get("ome")
+    scales = ome.get("multiscales") if isinstance(ome, Mapping) else None
+    if not isinstance(scales, Sequence):
+        return
+    left = [
+        {**one, "datasets": [each for each in one["datasets"] if each["path"] not in paths]}
+        for one in scales
+    ]
+    if left != list(scales):
+        group.attrs["ome"] = {**ome, "multiscales": left}

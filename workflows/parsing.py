@@ -162,7 +162,8 @@ def named(op: str) -> str | Monoid:
 
 def wheres(condition: str | None, mask: str | None) -> tuple[str | Located, ...] | None:
     """Return what says which elements count: a condition, the address of a mask, or both."""
-    found = ([condition] if condition else []) + ([Located(mask)] if mask else [])
+    found: list[str | Located] = [] if condition is None else [condition]
+    found += [] if mask is None else [Located(mask)]
     return tuple(found) or None
 
 

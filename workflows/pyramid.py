@@ -24,7 +24,7 @@ from chunkfold.running.run import Run
 from chunkfold.sources.neighbours import compressors_of
 from chunkfold.sources.opening import open_node, open_source
 from chunkfold.workflows.as_json import jsonable
-from chunkfold.workflows.ome import VERSION, Image, image_of, multiscales
+from chunkfold.workflows.ome import VERSION, Image, forget_levels, image_of, multiscales
 from chunkfold.workflows.ome_channels import channels
 from chunkfold.workflows.outputs import (
     check_output,
@@ -228,10 +228,10 @@ def write_pyramid(
             run = _run(made, folder, out, client, on_event)
             _tell(zarr.open_group(str(folder), mode="a"), made, run)
         return open_node(out)
-    # Within the group, so that levels take their places by being renamed.
-    place = Path(out) / f"pyramid-{made.paths[0]}-to-{made.paths[-1]}"
+    place = Path(out) / "levels"  # within the group, so that levels are renamed into place
     with staged(place, overwrite=True) as folder:
         run = _run(made, folder, out, client, on_event)
+        forget_levels(zarr.open_group(str(out), mode="a"), made.paths)
         for path in made.paths:
             moved(folder / path, Path(out) / path)
         _tell(zarr.open_group(str(out), mode="a"), made, run)

@@ -133,8 +133,18 @@ class OfEachValue:
     on_empty: Literal["finish", "error"]
     finish: Callable[[Radix, np.ndarray], np.ndarray]
     """From how often each value is there, (outputs, values), to the results."""
-    otherwise: str
+    otherwise: str = ""
+    """What else there is, if there is something."""
     """What to do where elements have too many bits."""
+
+    def _otherwise(self, dtype: np.dtype, outputs: int) -> str:
+        """Say what to do where there are too many values."""
+        kind = "u" if dtype.kind == "u" else "i"
+        names = (f"{kind}{nbytes}" for nbytes in (2, 1) if nbytes < dtype.itemsize)
+        fits = (one for one in map(np.dtype, names) if Radix.of(one, outputs).reads == 1)
+        small = next(fits, None) if dtype.kind in "iu" else None
+        ways = [f"cast them by dtype={small.name!r}, if they fit"] if small else []
+        return " or ".join([*ways, self.otherwise or "reduce fewer outputs at a time"])
 
     def __call__(self, dtype: np.dtype, outputs: int) -> Monoid:
         """Return it.
@@ -146,9 +156,10 @@ class OfEachValue:
         """
         radix = Radix.of(dtype, outputs)
         if radix.reads > 1:
+            values = f"the {1 << 8 * dtype.itemsize:,} of {dtype}"
             raise MonoidError(
-                f"{self.name!r} counts each value, which {dtype} has too many of for "
-                f"{outputs:,} output(s): {self.otherwise}"
+                f"{self.name!r} counts how often each value is there: {values} are too many for "
+                f"{outputs:,} output(s); {self._otherwise(dtype, outputs)}"
             )
         return radix.counting(
             self.name,
@@ -174,11 +185,7 @@ def _counting(asked: OfEachValue) -> Monoid:
     return replace(asked(np.dtype(np.int16), 1), sized=asked)
 
 
-MODE = _counting(
-    OfEachValue(
-        "mode", "iu", "error", _commonest, "cast it, if its values fit int16, or select less"
-    )
-)
+MODE = _counting(OfEachValue("mode", "iu", "error", _commonest))
 NUNIQUE = _counting(
     OfEachValue(
         "nunique", "iuf", "finish", _how_many, "approx_nunique estimates how many there are"

@@ -102,6 +102,8 @@ def as_monoid(op: str | Monoid) -> Monoid:
     if (percentile := _PERCENTILE.fullmatch(op)) is not None:
         how, percent = percentile.groups()
         weighs = how == "weighted_"
+        if float(percent.replace("_", ".")) > 100:
+            raise MonoidError(f"{op!r} is no percentile: they are from p0 to p100")
         found = named_quantile(float(percent.replace("_", ".")) / 100, op, weights=weighs)
         if how != "nan":
             return found

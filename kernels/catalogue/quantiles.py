@@ -22,6 +22,9 @@ from chunkfold.kernels.monoid.choice import Choice
 from chunkfold.kernels.monoid.context import Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
 
+_MOST = 1_000
+"""Quantiles of one reduction."""
+
 
 def quantile(
     q: float | Sequence[float],
@@ -124,11 +127,14 @@ def _checked(q: Any) -> tuple[float, ...]:
         given = tuple(float(one) for one in np.atleast_1d(np.asarray(q)).tolist())
     except (TypeError, ValueError):
         given = ()
-    if not given or np.ndim(q) > 1 or not all(0 <= one <= 1 for one in given):
+    odd = np.ma.is_masked(q) or np.ndim(q) > 1
+    if not given or odd or not all(0 <= one <= 1 for one in given):
         raise MonoidError(
             f"quantiles are from 0 to 1, one or several, not {reprlib.repr(q)}: 0.95 is the 95th "
             "percentile"
         )
+    if len(given) > _MOST:
+        raise MonoidError(f"{len(given):,} quantiles are asked for at once: give {_MOST:,} at most")
     return given
 
 

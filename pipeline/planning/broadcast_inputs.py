@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from chunkfold.positions import crossed
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.axis_names import Named, axis_names
 from chunkfold.sources.cf_packing import packing_of
+from chunkfold.sources.named_labels import coordinate_of
 from chunkfold.sources.opening import open_any
 from chunkfold.stores.addresses import NO_OPTIONS
 from chunkfold.units import size_text
@@ -145,8 +147,30 @@ def weighted(monoid: Monoid) -> Monoid:
 def _held(
     given: Any, what: str, source: Named, chosen: Sequence[Axis], options: StorageOptions | None
 ) -> BroadcastInput:
+    dims: Sequence[str | None] | None
+    beside = coordinate_of(os.fspath(given), source) if _may_name(given) else None
+    if beside is not None:
+        name, values, dims = beside.name, beside.values, beside.dims
+    else:
+        name, values, dims = _opened(given, what, options or NO_OPTIONS)
+    along = _along(name, values.shape, dims, source)
+    # Axes of one element that the data have more of are none.
+    lacks = [n for n, axis in enumerate(along) if values.shape[n] == 1 != source.shape[axis]]
+    values = np.squeeze(values, tuple(lacks))
+    along = [axis for n, axis in enumerate(along) if n not in lacks]
+    order = sorted(range(len(along)), key=lambda n: along[n])
+    values, along = values.transpose(order), sorted(along)
+    native = values.dtype.newbyteorder("=")
+    cut = crossed(values, [chosen[n].index for n in along])
+    return BroadcastInput(name, tuple(along), np.array(cut, native, order="C"))
+
+
+def _opened(
+    given: Any, what: str, options: StorageOptions
+) -> tuple[str, np.ndarray, Sequence[str | None] | None]:
+    """Return what messages call an array, its values, and the names of its axes."""
     named = hasattr(given, "shape") or _is_address(given)
-    array = open_any(given if named else _array(given, what), options or NO_OPTIONS)
+    array = open_any(given if named else _array(given, what), options)
     name = what if array.local_path is None and not _is_address(given) else array.name
     if array.nbytes > MOST_BYTES:
         raise PlanError(
@@ -158,19 +182,8 @@ def _held(
         stored_name(array.dtype)
     except (DeviceError, TypeError) as error:
         raise PlanError(f"{name}: {error}") from None
-    values = array.whole()
-    packing = packing_of(array)
-    values = values if packing is None else packing.values(values)
-    along = _along(name, values.shape, array.dims, source)
-    # Axes of one element that the data have more of are none.
-    lacks = [n for n, axis in enumerate(along) if values.shape[n] == 1 != source.shape[axis]]
-    values = np.squeeze(values, tuple(lacks))
-    along = [axis for n, axis in enumerate(along) if n not in lacks]
-    order = sorted(range(len(along)), key=lambda n: along[n])
-    values, along = values.transpose(order), sorted(along)
-    native = values.dtype.newbyteorder("=")
-    cut = crossed(values, [chosen[n].index for n in along])
-    return BroadcastInput(name, tuple(along), np.array(cut, native, order="C"))
+    packing, values = packing_of(array), array.whole()
+    return name, values if packing is None else packing.values(values), array.dims
 
 
 def _array(given: Any, what: str) -> np.ndarray:
@@ -184,6 +197,11 @@ def _array(given: Any, what: str) -> np.ndarray:
 
 def _is_address(given: Any) -> bool:
     return isinstance(given, (str, os.PathLike))
+
+
+def _may_name(given: Any) -> bool:
+    """Whether it may be the name of an array beside the data, as labels may."""
+    return _is_address(given) and not isinstance(given, Path) and "/" not in os.fspath(given)
 
 
 def _along(

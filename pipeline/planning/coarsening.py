@@ -20,6 +20,8 @@ from chunkfold.sources.axis_names import (
     normalized_axes,
 )
 
+_MOST_WINDOW = 1 << 40
+"""Elements of a window, at most: no axis has as many."""
 BOUNDARIES = ("exact", "trim", "pad")
 Boundary = str | Mapping[int | str, str]
 
@@ -45,8 +47,10 @@ def check_windows(coarsen: Any, boundary: Any) -> None:
         )
     for axis, window in coarsen.items():
         whole = isinstance(window, (int, np.integer)) and not isinstance(window, (bool, np.bool_))
-        if not whole or window < 1:
-            raise PlanError(f"coarsen has a window of {window!r} for axis {axis!r}; give 1 or more")
+        if not whole or not 1 <= window <= _MOST_WINDOW:
+            raise PlanError(
+                f"coarsen has a window of {window!r} for axis {axis!r}; give 1 to {_MOST_WINDOW:,}"
+            )
     each = boundary.items() if isinstance(boundary, Mapping) else [("", boundary)]
     for axis, one in each:
         if isinstance(boundary, Mapping) and axis not in coarsen:

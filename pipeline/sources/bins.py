@@ -14,6 +14,9 @@ import numpy as np
 from chunkfold.errors import PlanError
 from chunkfold.kernels.catalogue.histograms import greatest, least
 
+_AS = {"M": "dates, as 2001-01-01", "m": "time spans", "O": "edges of the same kind"}
+"""How edges are given of values, by NumPy's kinds of these."""
+
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
@@ -71,7 +74,7 @@ class Bins:
         if not numbers and edges.dtype.kind != values.dtype.kind:
             raise PlanError(
                 f"{name}: bins have edges of {edges.dtype}, but the labels are {values.dtype}: "
-                "give edges as they are"
+                f"give {_AS.get(values.dtype.kind, 'numbers')}"
             )
         behind = self._behind(values) if numbers else np.searchsorted(edges, values, self._side)
         codes = behind.astype(np.int64) - 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -62,10 +63,13 @@ def _expected(
         listed = list(groups) if plain and not isinstance(groups, str) else None
         one_type = listed is not None and len({type(one) for one in listed}) == 1
         asked = array_of(listed) if listed and one_type else np.asarray(groups)
-    except (ValueError, OverflowError):
-        raise PlanError(f"groups is {groups!r}; give a list of labels") from None
+    except (ValueError, OverflowError, MemoryError):
+        raise PlanError(
+            f"groups is {reprlib.repr(groups)}; give a list of labels: texts, dates or numbers of "
+            "64 bits"
+        ) from None
     if asked.ndim != 1 or not asked.size:
-        raise PlanError(f"groups is {groups!r}; give a list of labels")
+        raise PlanError(f"groups is {reprlib.repr(groups)}; give a list of labels")
     if asked.dtype.kind == "U" and values.dtype.kind == "M":  # dates as they are written
         try:
             asked = asked.astype(values.dtype)

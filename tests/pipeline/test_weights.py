@@ -198,6 +198,29 @@ def test_a_path_and_zarrs_array_are_read(tmp_path: Path):
     assert json.loads(told.stdout)["results"]["mean"] == float(wanted)
 
 
+def test_a_name_is_that_of_an_array_beside_the_data(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(3)
+    sample = xarray.Dataset(
+        {"air": (("time", "lat"), rng.normal(280, 5, (6, 4)).astype("f4")),
+         "land": (("lat",), np.array([True, False, True, True]))},
+        coords={"lat": [10.0, 20.0, 30.0, 40.0]},
+    )  # fmt: skip
+    sample.to_zarr("s.zarr")
+    air = sample.air.astype("f8")
+    want = float(air.weighted(sample.lat).mean())
+    for path in ("s.zarr/air", tmp_path / "s.zarr" / "air"):
+        assert cf.reduce(path, "mean", weights="lat") == pytest.approx(want)
+    told = chunkfold("reduce", "s.zarr/air", "--op", "mean", "--weights", "lat", "--mask", "land",
+                     "--json")  # fmt: skip
+    want = float(air.where(sample.land).weighted(sample.lat).mean())
+    assert json.loads(told.stdout)["results"]["mean"] == pytest.approx(want)
+    zarr.save("lat", np.ones(4))  # what stands beside the data comes first; a path says another
+    assert cf.reduce("s.zarr/air", "mean", weights="./lat") == pytest.approx(float(air.mean()))
+    with pytest.raises(cf.SourceError, match="lta: no such path"):
+        cf.reduce("s.zarr/air", "mean", weights="lta")
+
+
 def test_conditions_of_elements_and_users_monoids_go_with_weights(tmp_path: Path):
     values, weights = data("float64"), np.arange(1.0, 9)
     heavy = cf.Monoid(

@@ -20,7 +20,7 @@ import chunkfold as cf
 from chunkfold.errors import PlanError
 from chunkfold.kernels.accumulator.exact_integers import nearest_integers
 from chunkfold.planning import blocks, planner
-from chunkfold.workflows import zarr_tiles
+from chunkfold.workflows import outputs, zarr_tiles
 from chunkfold.workflows.pyramid import plan_pyramid, pyramid
 from tests.pipeline.test_by import hard
 from tests.pipeline.test_coarsen import windowed
@@ -122,6 +122,29 @@ def test_means_of_64_bit_integers_are_rounded_once(tmp_path: Path, dtype: str, o
         sums = windows.astype(object).sum((1, 3))
         want = [[round(Fraction(one, factor**2)) for one in row] for row in sums.tolist()]
         assert got[...].tolist() == want
+
+
+def test_at_no_moment_an_image_names_levels_that_are_not_there(tmp_path: Path, monkeypatch):
+    values = np.random.default_rng(1).integers(0, 99, (32, 32)).astype("u2")
+    path = image(tmp_path / "a", values, (8, 8))
+    pyramid(path, tmp_path / "a", 2, "max", statistics=False)
+    named = []
+
+    def move(made: Path, place: Path) -> None:
+        told: Any = zarr.open_group(str(tmp_path / "a"), mode="r").attrs["ome"]
+        named.append([one["path"] for one in told["multiscales"][0]["datasets"]])
+        if place.name == "2":
+            raise KeyboardInterrupt
+        outputs.moved(made, place)
+
+    monkeypatch.setattr("chunkfold.workflows.pyramid.moved", move)
+    with pytest.raises(KeyboardInterrupt):
+        pyramid(path, tmp_path / "a", 2, "min", statistics=False, overwrite=True)
+    assert named == [["0"], ["0"]]
+    monkeypatch.undo()
+    made = pyramid(path, tmp_path / "a", 2, "min", statistics=False, overwrite=True)
+    check_levels(made, check_ome(made)[1:], values, {0: 2, 1: 2}, "min")
+    assert sorted(p.name for p in (tmp_path / "a").iterdir()) == ["0", "1", "2", "zarr.json"]
 
 
 @pytest.mark.parametrize("op", ["mean", "max", "min"])

@@ -249,7 +249,7 @@ def _anchored(job: Job, folder: Path) -> Job:
         held: dict[str, Any] = {
             name: absolute(given)
             for name in ("mask", "weights")
-            if (given := getattr(asked, name)) is not None
+            if (given := getattr(asked, name)) and (_is_path(given) or (base / given).exists())
         }
         if asked.by is not None:
             held["by"] = [absolute(one) if _is_path(one) else one for one in asked.by]

@@ -48,8 +48,12 @@ def test_estimates_are_the_same_on_every_device(opened: DeviceContext):
 
 
 def test_what_cannot_be_counted_is_refused():
-    with pytest.raises(MonoidError, match=r"too many of for 1 output.*approx_nunique"):
+    with pytest.raises(MonoidError, match=r"too many for 1 output.*approx_nunique"):
         as_monoid("nunique").evaluate(np.ones(3, "f4"))
+    with pytest.raises(MonoidError, match=r"65,536 of int16 are too many for 4,050 .*='int8'"):
+        as_monoid("mode").for_dtype(np.dtype("i2"), outputs=4_050)
+    with pytest.raises(MonoidError, match=r"256 of int8 are too many .*reduce fewer outputs"):
+        as_monoid("mode").for_dtype(np.dtype("i1"), outputs=10**8)
     with pytest.raises(MonoidError, match="'mode' is not defined for float32"):
         as_monoid("mode").evaluate(np.ones(3, "f4"))
     with pytest.raises(MonoidError, match=r"error of approx_nunique is 0\.001"):

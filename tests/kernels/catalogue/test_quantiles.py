@@ -157,14 +157,16 @@ def test_percentiles_have_names(name: str, q: float):
 
 
 def test_what_is_no_quantile_is_refused():
-    for q in [1.5, -0.1, float("nan"), [], [[0.5]], "half", None, 0.5j]:
+    for q in [1.5, -0.1, float("nan"), [], [[0.5]], "half", None, 0.5j, np.ma.masked]:
         with pytest.raises(MonoidError, match="from 0 to 1"):
             quantile(q)
     with pytest.raises(MonoidError, match=r"'spline'.*linear"):
         quantile(0.5, method="spline")
     with pytest.raises(MonoidError, match=r"method of a quantile is \['linear'\]"):
         quantile(0.5, method=["linear"])
-    with pytest.raises(MonoidError, match="from 0 to 1"):
+    with pytest.raises(MonoidError, match=r"1,001 quantiles .* 1,000 at most"):
+        quantile(np.linspace(0, 1, 1001))
+    with pytest.raises(MonoidError, match="'p101' is no percentile: they are from p0 to p100"):
         as_monoid("p101")
     with pytest.raises(MonoidError, match="not defined for complex128"):
         quantile(0.5).evaluate(np.ones(3, complex))

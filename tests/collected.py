@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 TIMES = Path(__file__).parent / "times.csv"
-SLOW_S = 2.0
+SLOW_S = 1.7
 """The short form leaves out tests of which one takes longer, in seconds."""
-SHARE_S = 1.5
+SHARE_S = 1.2
 """Of a test with several combinations of parameters it has what takes so long, one at least."""
 _DEVICE = re.compile(r"\[(?:.*-)?(\w+:\d+:\w+)")
 

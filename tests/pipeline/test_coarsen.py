@@ -253,6 +253,7 @@ def test_a_dataset_is_coarsened_as_xarray_does():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
+        ({"coarsen": {"t": 10**23}, "boundary": "pad"}, "a window of 10{23} for axis 't'; give 1"),
         ({"coarsen": {"t": 2}}, "'t' has 23 elements .* no multiple of its windows of 2: .*trim"),
         ({"coarsen": {"time": 2}}, "has no axis 'time'"),
         ({"coarsen": {}}, "coarsen is {}; give"),

@@ -106,6 +106,14 @@ def test_axes_are_named_by_dim_in_any_order(ds: xr.Dataset):
             held.chunkfold.max(axis=0)
 
 
+def test_reductions_that_are_no_methods_are_told(ds: xr.Dataset):
+    with pytest.raises(AttributeError, match=r"no method 'median': write .reduce\('median', dim\)"):
+        ds.whole.chunkfold.median("time")
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        ds.whole.chunkfold.nothing  # noqa: B018
+    assert not hasattr(ds.whole.chunkfold, "_repr_html_")
+
+
 def test_nan_are_left_out_unless_it_is_said(ds: xr.Dataset):
     for skipna in (True, False, None):
         got, want = (one.mean("time", skipna=skipna) for one in (ds.plain.chunkfold, ds.plain))

@@ -473,6 +473,9 @@ def test_an_interrupt_while_workers_start_closes_the_cluster():
     with pytest.raises(KeyboardInterrupt):
         Interrupted(DEVICES[0].spec, dashboard_address=None)
     assert made[0].status is Status.closed
+    ends = time.monotonic() + 10  # one that was just being started is ended a moment later
+    while multiprocessing.active_children() and time.monotonic() < ends:
+        time.sleep(0.05)
     assert not multiprocessing.active_children()
 
 

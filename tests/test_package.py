@@ -148,7 +148,7 @@ HOST_SIDE = {
     "distributed.system": "the memory that the host has for a process",
 }
 """What planning/ takes of `distributed`, which reaches no cluster, and what for."""
-DESCRIPTIONS = {"Device", "Levels", "OPS", "OutputRun", "selection_bytes", "split"}
+DESCRIPTIONS = {"Device", "Levels", "OPS", "selection_bytes", "split"}
 """What planning/ takes of modules that import pyopencl: descriptions and sizes, no buffers."""
 
 

@@ -17,6 +17,9 @@ import chunkfold as cf
 from chunkfold import kernels
 from tests.wheels import ROOT, build, install, run_job
 
+pytestmark = pytest.mark.short
+"""What holds the layers is in the short form, however long it takes."""
+
 FOLDERS = {
     "kernels": "chunkfold.kernels",
     "pipeline": "chunkfold",

@@ -111,12 +111,13 @@ def left_to_all(items: Iterable[pytest.Item], times: Mapping[Test, Time]) -> set
                 most = max(1, int(SHARE_S / time.each))
             else:
                 most = 0
-            taken = covering([_parameters(item) for item in same], most)
+            taken = covering([parameters_of(item) for item in same], most)
             left.update(item for n, item in enumerate(same) if n not in taken)
     return left
 
 
-def _parameters(item: pytest.Item) -> dict[str, str]:
+def parameters_of(item: pytest.Item) -> dict[str, str]:
+    """Return the parameters of a test, as texts."""
     parameters = getattr(item, "callspec", None)
     return {k: repr(v) for k, v in parameters.params.items()} if parameters else {}
 

@@ -36,6 +36,7 @@ from tests.collected import (  # noqa: E402
     covering,
     left_to_all,
     longest_first,
+    parameters_of,
     read_times,
     write_times,
 )
@@ -99,19 +100,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         longest_first(items, times)
     if "CHUNKFOLD_ALL_PEERS" not in os.environ:
         cases = [item for item in items if item.path.name == "test_peers.py"]
-        fewer = {item for number, item in enumerate(cases) if number % PEERS}
-        config.hook.pytest_deselected(items=list(fewer))
-        items[:] = [item for item in items if item not in fewer]
+        _leave_out(config, items, {item for n, item in enumerate(cases) if n % PEERS})
     if not ALL_SHAPES:
-        _leave_to_default(config, items)
+        _leave_out(config, items, _left_to_default(items))
     if SHORT:
-        left = left_to_all(items, times)
-        config.hook.pytest_deselected(items=list(left))
-        items[:] = [item for item in items if item not in left]
+        _leave_out(config, items, left_to_all(items, times))
 
 
-def _leave_to_default(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave to the default device what others need not repeat."""
+def _leave_out(config: pytest.Config, items: list[pytest.Item], gone: set[pytest.Item]) -> None:
+    config.hook.pytest_deselected(items=list(gone))
+    items[:] = [item for item in items if item not in gone]
+
+
+def _left_to_default(items: list[pytest.Item]) -> set[pytest.Item]:
+    """Return what devices but the default need not repeat."""
     repeated: dict[object, dict[str, list[pytest.Item]]] = {}
     for item in items:
         parameters = getattr(item, "callspec", None)
@@ -126,8 +128,7 @@ def _leave_to_default(config: pytest.Config, items: list[pytest.Item]) -> None:
         same = list(known.values())
         taken = covering([_others(one[0]) for one in same], -(-len(same) // OTHERS))
         gone.update(item for n, one in enumerate(same) if n not in taken for item in one)
-    config.hook.pytest_deselected(items=[item for item in items if item in gone])
-    items[:] = [item for item in items if item not in gone]
+    return gone
 
 
 _seconds: Counter[str] = Counter()
@@ -150,7 +151,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 def _others(item: pytest.Item) -> dict[str, str]:
     """Return the parameters of a test but its device."""
-    return {k: repr(v) for k, v in item.callspec.params.items() if k != "device"}
+    return {name: value for name, value in parameters_of(item).items() if name != "device"}
 
 
 ran: dict[str, set[str]] = {}

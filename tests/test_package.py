@@ -242,7 +242,7 @@ def test_a_module_is_called_what_no_other_of_its_layer_is(layer: str):
 
 
 WRITERS = {
-    "as_zarr.py", "chunk_writers.py", "groups.py", "normalize.py", "ome.py", "pyramid.py",
+    "as_zarr.py", "chunk_writers.py", "groups.py", "normalize.py", "pyramid.py",
     "sample.py", "zarr_tiles.py",
 }  # fmt: skip
 """Modules of workflows/ that write Zarr, and so know zarr-python."""

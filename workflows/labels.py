@@ -70,8 +70,9 @@ def _edges(given: Any) -> Any:
     try:
         return parse_edges(given)
     except PlanError:
-        with suppress(ValueError):
-            return np.array(words((given,)), "M8")
+        if "-" in given:
+            with suppress(ValueError):
+                return np.array(words((given,)), "M8")
         raise
 
 

@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import zarr
-
 from chunkfold.errors import PlanError
 from chunkfold.sources.axis_names import axis_names
 from chunkfold.sources.neighbours import group_attributes
@@ -161,15 +159,14 @@ def _last(source: Source) -> str:
     return source.name.rstrip("/").rpartition("/")[2]
 
 
-def forget_levels(group: zarr.Group, paths: Sequence[str]) -> None:
-    """Take levels out of what a group says, before others take their places."""
-    ome: Any = group.attrs.get("ome")
+def without_levels(attributes: Mapping[str, Any], paths: Sequence[str]) -> dict[str, Any]:
+    """Return what a group is to say so as to name none of some levels; nothing if it names none."""
+    ome: Any = attributes.get("ome")
     scales = ome.get("multiscales") if isinstance(ome, Mapping) else None
     if not isinstance(scales, Sequence):
-        return
+        return {}
     left = [
         {**one, "datasets": [each for each in one["datasets"] if each["path"] not in paths]}
         for one in scales
     ]
-    if left != list(scales):
-        group.attrs["ome"] = {**ome, "multiscales": left}
+    return {} if left == list(scales) else {"ome": {**ome, "multiscales": left}}

@@ -24,7 +24,7 @@ from chunkfold.running.run import Run
 from chunkfold.sources.neighbours import compressors_of
 from chunkfold.sources.opening import open_node, open_source
 from chunkfold.workflows.as_json import jsonable
-from chunkfold.workflows.ome import VERSION, Image, forget_levels, image_of, multiscales
+from chunkfold.workflows.ome import Image, image_of, multiscales, without_levels
 from chunkfold.workflows.ome_channels import channels
 from chunkfold.workflows.outputs import (
     check_output,
@@ -39,6 +39,7 @@ from chunkfold.workflows.pyramid_checks import (
     Histogram,
     LevelFactor,
     histograms_of,
+    refuse_format_2,
     refuse_levels,
     refuse_op,
     windows_of,
@@ -231,10 +232,12 @@ def write_pyramid(
     place = Path(out) / "levels"  # within the group, so that levels are renamed into place
     with staged(place, overwrite=True) as folder:
         run = _run(made, folder, out, client, on_event)
-        forget_levels(zarr.open_group(str(out), mode="a"), made.paths)
+        group = zarr.open_group(str(out), mode="a")
+        if told := without_levels(group.attrs, made.paths):  # until they are in their places
+            group.attrs.update(told)
         for path in made.paths:
             moved(folder / path, Path(out) / path)
-        _tell(zarr.open_group(str(out), mode="a"), made, run)
+        _tell(group, made, run)
         shutil.rmtree(folder)
         folder.mkdir()  # what takes the place is empty, and goes
     place.rmdir()
@@ -286,12 +289,7 @@ def _check_out(made: Pyramid, out: str | Path, *, overwrite: bool) -> None:
         refuse_sources(out, made.request.sources)
         check_output(out, (".zarr",), overwrite=overwrite)
         return
-    group = open_node(out)
-    if group.metadata.zarr_format == 2:
-        raise PlanError(
-            f"{shown(out)} is of Zarr's format 2, in which OME-Zarr {VERSION} has no metadata: "
-            "write the levels to a new Zarr"
-        )
+    refuse_format_2(open_node(out).metadata.zarr_format, shown(out))
     for path in made.paths:
         check_writable(Path(out) / path, overwrite=overwrite)
 

@@ -11,6 +11,7 @@ from chunkfold.kernels.monoid.monoid import Monoid
 from chunkfold.planning.request import Request
 from chunkfold.sources.axis_names import axis_numbers
 from chunkfold.sources.source import Source
+from chunkfold.workflows.ome import VERSION
 
 LevelFactor = int | Mapping[int | str, int]
 Histogram = bool | Sequence[float]
@@ -72,4 +73,19 @@ def refuse_levels(request: Request, factors: Sequence[int], levels: int) -> None
         raise PlanError(
             f"levels is {levels}; of {request.name}, shape {request.sources[0].shape}, level "
             f"{useful} has one element along the axes that get coarser: give {useful} at most"
+        )
+
+
+def refuse_format_2(zarr_format: int, name: str) -> None:
+    """Refuse to write levels beside an image whose group has no place for OME-Zarr metadata.
+
+    Raises
+    ------
+    PlanError
+        If it has none.
+    """
+    if zarr_format == 2:
+        raise PlanError(
+            f"{name} is of Zarr's format 2, in which OME-Zarr {VERSION} has no metadata: write the "
+            "levels to a new Zarr"
         )

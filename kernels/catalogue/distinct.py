@@ -137,7 +137,7 @@ class OfEachValue:
     """What else there is, if there is something."""
     """What to do where elements have too many bits."""
 
-    def _otherwise(self, dtype: np.dtype, outputs: int) -> str:
+    def _remedy(self, dtype: np.dtype, outputs: int) -> str:
         """Say what to do where there are too many values."""
         kind = "u" if dtype.kind == "u" else "i"
         names = (f"{kind}{nbytes}" for nbytes in (2, 1) if nbytes < dtype.itemsize)
@@ -159,7 +159,7 @@ class OfEachValue:
             values = f"the {1 << 8 * dtype.itemsize:,} of {dtype}"
             raise MonoidError(
                 f"{self.name!r} counts how often each value is there: {values} are too many for "
-                f"{outputs:,} output(s); {self._otherwise(dtype, outputs)}"
+                f"{outputs:,} output(s); {self._remedy(dtype, outputs)}"
             )
         return radix.counting(
             self.name,

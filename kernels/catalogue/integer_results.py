@@ -11,14 +11,15 @@ from chunkfold.kernels.monoid.context import Context
 
 DIGIT = 32
 """Bits of a digit."""
-_MASK = 0xFFFFFFFF
+MASK = (1 << DIGIT) - 1
+"""What of an integer its lowest digit is."""
 
 
 def fitted(digits: Sequence[np.ndarray], context: Context, what: str) -> np.ndarray:
     """Give what digits hold, the lowest first, NumPy's dtype of sums, or the one asked for."""
     first, second, *higher = digits
     if not higher:
-        second, higher = second & _MASK, [second >> DIGIT]
+        second, higher = second & MASK, [second >> DIGIT]
     whole: np.ndarray = second << DIGIT | first  # the low 64 bits
     *middle, top = higher
     wanted = wanted_integer(context)
@@ -26,7 +27,7 @@ def fitted(digits: Sequence[np.ndarray], context: Context, what: str) -> np.ndar
         sign = np.where(whole < 0, -1, 0) if wanted == np.int64 else np.zeros_like(whole)
         fits = top == sign
         for digit in middle:
-            fits &= digit == sign & _MASK
+            fits &= digit == sign & MASK
         if fits.all():
             return whole.view(wanted)
     rows = zip(*(digit.tolist() for digit in digits), strict=True)

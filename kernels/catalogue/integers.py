@@ -13,7 +13,7 @@ from chunkfold.kernels.accumulator.sums import of_digits
 from chunkfold.kernels.catalogue import exact_sums as exact
 from chunkfold.kernels.catalogue.finish_functions import timedeltas
 from chunkfold.kernels.catalogue.initial import initial_of
-from chunkfold.kernels.catalogue.integer_results import DIGIT, fitted, wanted_integer, within
+from chunkfold.kernels.catalogue.integer_results import DIGIT, MASK, fitted, wanted_integer, within
 from chunkfold.kernels.errors import RangeError
 from chunkfold.kernels.expressions.library import (
     high_product,
@@ -31,7 +31,6 @@ from chunkfold.kernels.monoid.monoid import Monoid
 
 NAT = -(2**63)
 """The integer that stands for a time which there is none of."""
-_MASK = 0xFFFFFFFF
 
 
 def carried(digits: Mapping[str, Symbol]) -> dict[str, Symbol]:
@@ -190,8 +189,8 @@ def _norm1(dtype: np.dtype) -> Monoid:
 def _summed(fields: Fields, context: Context) -> np.ndarray:
     low, high = (fields[name] for name in SUM)
     first = initial_of(context, wanted_integer(context)) or 0
-    low = low + (first & _MASK)
-    return fitted([low & _MASK, high + (first >> DIGIT) + (low >> DIGIT)], context, "sum")
+    low = low + (first & MASK)
+    return fitted([low & MASK, high + (first >> DIGIT) + (low >> DIGIT)], context, "sum")
 
 
 def _time_sum(fields: Fields, context: Context) -> np.ndarray:

@@ -16,8 +16,6 @@ from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.monoid.accumulate import Expressions
 from chunkfold.kernels.monoid.monoid import Monoid
 
-_TWO: Any = {"inputs": 2, "casts": False}
-
 
 def _squared(dtypes: Sequence[np.dtype]) -> Monoid:
     return Monoid(

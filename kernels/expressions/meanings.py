@@ -1,6 +1,6 @@
 """Meanings: for each operation its dtypes, NumPy's value, and the OpenCL C text that has it.
 
-One row an operation; `values` and `texts` have the functions. Integers wrap as NumPy's do.
+One row an operation; `values` and `operation_code` have the functions. Integers wrap as NumPy's do.
 `quotient` rounds towards 0, is not asked for by 0, and shifts are by fewer bits than there are
 (`functions` sees to that). Conversions of floats to integers saturate, and NaN gives 0, also in
 NumPy's value here. `min` and `max` let NaN win, `fmin` and `fmax` drop it.
@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from chunkfold.kernels.expressions import texts, values
+from chunkfold.kernels.expressions import operation_code as code
+from chunkfold.kernels.expressions import values
 from chunkfold.kernels.expressions.values import Value
 
 INTEGERS, FLOATS, REALS = "iu", "f", "iuf"
@@ -33,7 +34,7 @@ class Meaning:
     numpy: Callable[..., Value]
     """Given the node and its sources' values."""
     text: Callable[..., str]
-    """Given the style, the node and its sources' texts."""
+    """Given the style, the node and its sources' code."""
     gives: str = "same"
     """Its dtype: "same" as the sources', "bool", or "any", which the node decides."""
     mixed: bool = False
@@ -51,57 +52,57 @@ class Meaning:
 
 
 def _function(name: str, function: Any, ulp: tuple[float, float], arity: int = 1) -> Meaning:
-    return Meaning(arity, FLOATS, values.of(function), texts.call(name), ulp=ulp)
+    return Meaning(arity, FLOATS, values.of(function), code.call(name), ulp=ulp)
 
 
 def _comparison(sign: str, function: Any) -> Meaning:
-    return Meaning(2, "b" + REALS, values.of(function), texts.compared(sign), gives="bool")
+    return Meaning(2, "b" + REALS, values.of(function), code.compared(sign), gives="bool")
 
 
 MEANINGS: Mapping[str, Meaning] = {
-    "add": Meaning(2, REALS, values.of(np.add), texts.wrapped("{} + {}")),
-    "subtract": Meaning(2, REALS, values.of(np.subtract), texts.wrapped("{} - {}")),
-    "multiply": Meaning(2, REALS, values.of(np.multiply), texts.wrapped("{} * {}")),
-    "negative": Meaning(1, REALS, values.of(np.negative), texts.wrapped("-{}")),
-    "absolute": Meaning(1, REALS, values.of(np.absolute), texts.absolute),
+    "add": Meaning(2, REALS, values.of(np.add), code.wrapped("{} + {}")),
+    "subtract": Meaning(2, REALS, values.of(np.subtract), code.wrapped("{} - {}")),
+    "multiply": Meaning(2, REALS, values.of(np.multiply), code.wrapped("{} * {}")),
+    "negative": Meaning(1, REALS, values.of(np.negative), code.wrapped("-{}")),
+    "absolute": Meaning(1, REALS, values.of(np.absolute), code.absolute),
     "magnitude": Meaning(
-        1, INTEGERS, lambda n, a: np.absolute(a).astype(n.dtype), texts.magnitude, gives="any"
+        1, INTEGERS, lambda n, a: np.absolute(a).astype(n.dtype), code.magnitude, gives="any"
     ),
-    "divide": Meaning(2, FLOATS, values.of(np.true_divide), texts.divided, without_fp64=2.5),
-    "quotient": Meaning(2, INTEGERS, values.quotient, texts.infix("/")),
-    "fmod": Meaning(2, FLOATS, values.of(np.fmod), texts.call("fmod")),
-    "high_product": Meaning(2, INTEGERS, values.high_product, texts.call("mul_hi")),
-    "left_shift": Meaning(2, INTEGERS, values.of(np.left_shift), texts.shifted("<<")),
-    "right_shift": Meaning(2, INTEGERS, values.of(np.right_shift), texts.shifted(">>")),
-    "bitwise_and": Meaning(2, "b" + INTEGERS, values.of(np.bitwise_and), texts.bitwise("&")),
-    "bitwise_or": Meaning(2, "b" + INTEGERS, values.of(np.bitwise_or), texts.bitwise("|")),
-    "bitwise_xor": Meaning(2, "b" + INTEGERS, values.of(np.bitwise_xor), texts.bitwise("^")),
-    "invert": Meaning(1, "b" + INTEGERS, values.of(np.invert), texts.inverted),
-    "opaque": Meaning(1, INTEGERS, values.of(lambda a: a), texts.opaque),
+    "divide": Meaning(2, FLOATS, values.of(np.true_divide), code.divided, without_fp64=2.5),
+    "quotient": Meaning(2, INTEGERS, values.quotient, code.infix("/")),
+    "fmod": Meaning(2, FLOATS, values.of(np.fmod), code.call("fmod")),
+    "high_product": Meaning(2, INTEGERS, values.high_product, code.call("mul_hi")),
+    "left_shift": Meaning(2, INTEGERS, values.of(np.left_shift), code.shifted("<<")),
+    "right_shift": Meaning(2, INTEGERS, values.of(np.right_shift), code.shifted(">>")),
+    "bitwise_and": Meaning(2, "b" + INTEGERS, values.of(np.bitwise_and), code.bitwise("&")),
+    "bitwise_or": Meaning(2, "b" + INTEGERS, values.of(np.bitwise_or), code.bitwise("|")),
+    "bitwise_xor": Meaning(2, "b" + INTEGERS, values.of(np.bitwise_xor), code.bitwise("^")),
+    "invert": Meaning(1, "b" + INTEGERS, values.of(np.invert), code.inverted),
+    "opaque": Meaning(1, INTEGERS, values.of(lambda a: a), code.opaque),
     "equal": _comparison("==", np.equal),
     "not_equal": _comparison("!=", np.not_equal),
     "less": _comparison("<", np.less),
     "less_equal": _comparison("<=", np.less_equal),
     "greater": _comparison(">", np.greater),
     "greater_equal": _comparison(">=", np.greater_equal),
-    "minimum": Meaning(2, REALS, values.of(np.minimum), texts.min_or_max("min", "<"), repeats=True),
-    "maximum": Meaning(2, REALS, values.of(np.maximum), texts.min_or_max("max", ">"), repeats=True),
-    "fmin": Meaning(2, FLOATS, values.of(np.fmin), texts.call("fmin")),
-    "fmax": Meaning(2, FLOATS, values.of(np.fmax), texts.call("fmax")),
-    "select": Meaning(3, "b" + REALS, values.of(np.where), texts.selected, gives="any", mixed=True),
-    "cast": Meaning(1, "b" + REALS, values.converted, texts.converted, gives="any", repeats=True),
-    "bitcast": Meaning(1, REALS, lambda n, a: np.asarray(a).view(n.dtype), texts.bits, gives="any"),
-    "towards_zero": Meaning(1, INTEGERS, values.towards_zero, texts.towards_zero, gives="any"),
-    "isnan": Meaning(1, FLOATS, values.of(np.isnan), texts.is_nan, gives="bool", repeats=True),
+    "minimum": Meaning(2, REALS, values.of(np.minimum), code.min_or_max("min", "<"), repeats=True),
+    "maximum": Meaning(2, REALS, values.of(np.maximum), code.min_or_max("max", ">"), repeats=True),
+    "fmin": Meaning(2, FLOATS, values.of(np.fmin), code.call("fmin")),
+    "fmax": Meaning(2, FLOATS, values.of(np.fmax), code.call("fmax")),
+    "select": Meaning(3, "b" + REALS, values.of(np.where), code.selected, gives="any", mixed=True),
+    "cast": Meaning(1, "b" + REALS, values.converted, code.converted, gives="any", repeats=True),
+    "bitcast": Meaning(1, REALS, lambda n, a: np.asarray(a).view(n.dtype), code.bits, gives="any"),
+    "towards_zero": Meaning(1, INTEGERS, values.towards_zero, code.towards_zero, gives="any"),
+    "isnan": Meaning(1, FLOATS, values.of(np.isnan), code.is_nan, gives="bool", repeats=True),
     "lookup": Meaning(1, INTEGERS, values.lookup, lambda *_: "", gives="any"),
     "search": Meaning(1, INTEGERS, values.search, lambda *_: "", gives="any", mixed=True),
-    "fma": Meaning(3, FLOATS, values.fused, texts.call("fma")),
-    "copysign": Meaning(2, FLOATS, values.of(np.copysign), texts.call("copysign")),
+    "fma": Meaning(3, FLOATS, values.fused, code.call("fma")),
+    "copysign": Meaning(2, FLOATS, values.of(np.copysign), code.call("copysign")),
     "floor": _function("floor", np.floor, (0, 0)),
     "ceil": _function("ceil", np.ceil, (0, 0)),
     "trunc": _function("trunc", np.trunc, (0, 0)),
     "rint": _function("rint", np.rint, (0, 0)),
-    "sqrt": Meaning(1, FLOATS, values.of(np.sqrt), texts.root, without_fp64=3),
+    "sqrt": Meaning(1, FLOATS, values.of(np.sqrt), code.root, without_fp64=3),
     "exp": _function("exp", np.exp, (3, 3)),
     "exp2": _function("exp2", np.exp2, (3, 3)),
     "expm1": _function("expm1", np.expm1, (3, 3)),

@@ -138,7 +138,7 @@ class Fold:
         """
         assert self.splits == 1
         assert self._tables is None
-        event = self._passes.copy(self._acc, into, runs)
+        event = self._passes.copy(self.splits, into, runs)
         self._used = self._count = self._deposits = 0
         return event
 
@@ -224,7 +224,7 @@ class Fold:
 
     def fill(self, begin: int, count: int) -> None:
         """Make `count` accumulators from `begin` on zero."""
-        self._passes.fill(self._acc, self.splits * self.outputs, begin, count)
+        self._passes.fill(self.splits, begin, count)
 
     def _add_flat(
         self, inputs: Sequence[Input], box: Box, wait_for: Sequence[cl.Event]

@@ -70,16 +70,16 @@ class Passes:
         """Whether partials are seen where passes leave them."""
         return self._device.unified_memory and nbytes > _COPIED_BYTES
 
-    def copy(self, acc: cl.Buffer, into: cl.Buffer, runs: Sequence[OutputRun]) -> cl.Event:
-        """Enqueue copies of accumulators to a buffer; return the last.
+    def copy(self, splits: int, into: cl.Buffer, runs: Sequence[OutputRun]) -> cl.Event:
+        """Enqueue copies of accumulators in that room to a buffer; return the last.
 
         Raises
         ------
         DeviceError
             If the device refuses it.
         """
-        nbytes = self.launcher.accumulator.nbytes
-        with device_errors(self.launcher.opened.device, "copying accumulators"):
+        acc, nbytes = self.buffer(splits), self.launcher.accumulator.nbytes
+        with device_errors(self._device, "copying accumulators"):
             for begin, to, count in runs:
                 event: cl.Event = cl.enqueue_copy(
                     self.launcher.queue,
@@ -91,22 +91,23 @@ class Passes:
                 )
         return event
 
-    def fill(self, acc: cl.Buffer, acc_n: int, begin: int, count: int) -> None:
-        """Make `count` accumulators from `begin` on zero, of `acc_n` that there are."""
-        launcher = self.launcher
+    def fill(self, splits: int, begin: int, count: int) -> None:
+        """Make `count` accumulators in that room zero, from `begin` on."""
+        launcher, acc = self.launcher, self.buffer(splits)
         if launcher.accumulator == COUNTS and launcher.tuning.strip:
-            # A CPU's work-items are dear; on a GPU it is the other way round.
-            with device_errors(launcher.opened.device, "clearing tables"):
-                itemsize = launcher.accumulator.nbytes
-                zero = np.zeros(1, np.int64)
-                cl.enqueue_fill_buffer(
-                    launcher.queue, acc, zero, begin * itemsize, count * itemsize
-                )
-        else:
-            shape = each_shape(launcher.tuning, count)
-            launcher.launch(
-                ("passes.cl", "fill_zero"), shape, acc=acc, acc_n=acc_n, begin=begin, count=count
-            )
+            # To start a work-item costs more on a CPU; on a GPU it is the other way round.
+            nbytes, zero = launcher.accumulator.nbytes, np.zeros(1, np.int64)
+            with device_errors(self._device, "clearing tables"):
+                cl.enqueue_fill_buffer(launcher.queue, acc, zero, begin * nbytes, count * nbytes)
+            return
+        launcher.launch(
+            ("passes.cl", "fill_zero"),
+            each_shape(launcher.tuning, count),
+            acc=acc,
+            acc_n=splits * self.outputs,
+            begin=begin,
+            count=count,
+        )
 
     def start(
         self, source: Input, splits: int, held: int, count: int | np.ndarray

@@ -34,18 +34,23 @@ def joins(state: BoundState) -> dict[str, Node]:
     return made
 
 
+def emptied(state: BoundState) -> set[str]:
+    """Return the fields that a state's `carry` empties into others."""
+    return {name for name, tree in state.carry if tree is constant(0, tree.dtype)}
+
+
 def _op_of(name: str, state: BoundState) -> str | None:
     """Return the op by which elements are put to a field; None if there is no such op."""
     step, carry = dict(state.step)[name], dict(state.carry)
     own = field_node("s", name, step.dtype)
     if name not in carry:
         return _put(step, own, dict(state.first))
-    emptied = {field for field, tree in carry.items() if tree is constant(0, tree.dtype)}
-    if name in emptied:
+    given = emptied(state)
+    if name in given:
         op = _put(step, own, dict(state.first))
     else:  # what is carried is all that comes to it
         carried = [one for one in walk([carry[name]]) if one.op not in ("field", "cast", "add")]
-        op = _put(carry[name], own, emptied) if step is own and not carried else None
+        op = _put(carry[name], own, given) if step is own and not carried else None
     return op if op == "add" else None  # whether it is carried now or later comes to the same
 
 

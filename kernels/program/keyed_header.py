@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.accumulator.component import BoundField, Component
@@ -18,6 +18,8 @@ from chunkfold.kernels.program.keyed_digits import (
     sampled,
     settled,
 )
+from chunkfold.kernels.program.kind import Kind
+from chunkfold.kernels.program.kinds import kinds_of
 from chunkfold.kernels.program.opencl_code import declared, joined
 from chunkfold.kernels.program.shared_layout import (
     MOST_DIGITS,
@@ -33,7 +35,7 @@ def keyed_header(accumulator: Accumulator) -> str:
     digits = MOST_DIGITS * len(shared.exact)
     sums = digits + len(shared.sums)
     behind = sums + len(shared.states)
-    limbs = _limbs_at(accumulator)
+    limbs, states, kinds = _limbs_at(accumulator), _states_of(shared, sums), kinds_of(accumulator)
 
     def each(places: tuple[FieldAt, ...], text: Callable[[int, BoundField], str]) -> list[str]:
         found = []
@@ -46,7 +48,7 @@ def keyed_header(accumulator: Accumulator) -> str:
     adds = [
         *(_guarded(part, digits_added(f, part)) for f, part in exact),
         *each(shared.sums, lambda n, field: _sum(digits + n, field)),
-        *_states_added(shared, sums),
+        *(_state_added(kinds[n], words) for n, words in states.items()),
         *each(shared.extremes64, lambda n, field: _extreme(f"p->extremes64[{n}]", field)),
         *each(shared.counts, lambda n, _: f"    p->counts[{n}] += 1;"),
         *each(shared.extremes32, lambda n, field: _extreme(f"p->extremes32[{n}]", field)),
@@ -68,7 +70,7 @@ def keyed_header(accumulator: Accumulator) -> str:
         _end(word, number, accumulator.components[number].fields[at])
         for word, (number, at) in places
     ]
-    ends += _states_ended(shared, sums)
+    ends += [_state_ended(kinds[n], words) for n, words in states.items()]
     scales = [f"d->scale[{f}] = chf_power_of_two((int)bits - chf_exponent_above(exponents[{f}]));"
               for f in range(len(exact))]  # fmt: skip
     real, base = ("double", "chf_power_of_two(bits)") if exact else ("float", "0")
@@ -172,37 +174,28 @@ def _states_of(shared: SharedLayout, word: int) -> dict[int, dict[str, int]]:
     return found
 
 
-def _states_added(shared: SharedLayout, word: int) -> list[str]:
+def _state_added(of: Kind, words: Mapping[str, int]) -> str:
     """Add the state that one element leaves; of one that is absent it is of nothing."""
-    return [
-        f"""\
+    adds = " ".join(f"p->sums[{at}] += s.{name};" for name, at in words.items())
+    return f"""\
     {{
-        {_holder(shared, number)}_state s;
-        {_holder(shared, number)}_begin(&s);
-        {_holder(shared, number)}_step(&s, v, i);
-        {" ".join(f"p->sums[{at}] += s.{name};" for name, at in words.items())}
+        {of.holder}_state s;
+        {of.holder}_begin(&s);
+        {of.holder}_step(&s, v, i);
+        {adds}
     }}"""
-        for number, words in _states_of(shared, word).items()
-    ]
 
 
-def _states_ended(shared: SharedLayout, word: int) -> list[str]:
-    """Give components what the sum of states ends as."""
-    return [
-        f"""\
+def _state_ended(of: Kind, words: Mapping[str, int]) -> str:
+    """Give a component what the sum of states ends as."""
+    sets = " ".join(f"s.{name} = words[{at}];" for name, at in words.items())
+    return f"""\
     {{
-        {_holder(shared, number)}_state s;
-        {_holder(shared, number)}_begin(&s);
-        {" ".join(f"s.{name} = words[{at}];" for name, at in words.items())}
-        a->c{number} = c{number}_end(s);
+        {of.holder}_state s;
+        {of.holder}_begin(&s);
+        {sets}
+        a->{of.name} = {of.name}_end(s);
     }}"""
-        for number, words in _states_of(shared, word).items()
-    ]
-
-
-def _holder(shared: SharedLayout, number: int) -> str:
-    """Return the component whose state another shares, or its own."""
-    return f"c{shared.accumulator.holders[number]}"
 
 
 def _extreme(target: str, field: BoundField) -> str:

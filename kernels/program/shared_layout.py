@@ -10,8 +10,8 @@ from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.accumulator.component import BoundField, Component
 from chunkfold.kernels.device.device import Device
 from chunkfold.kernels.exact.limbs import FORMATS, Format, Limbs
-from chunkfold.kernels.expressions.nodes import constant, constant_value
-from chunkfold.kernels.program.joins import joins
+from chunkfold.kernels.expressions.nodes import constant_value
+from chunkfold.kernels.program.joins import emptied, joins
 from chunkfold.kernels.program.opencl_code import defined
 
 MOST_DIGITS = defined("keyed/digits.clh", "CHF_MOST_DIGITS")
@@ -35,6 +35,7 @@ def is_shared(device: Device, part: Component) -> bool:
 
 
 def _shares_fields(device: Device, part: Component) -> bool:
+    """Whether work-items can share fields as they are, whatever state a component has."""
     extended = "cl_khr_int64_extended_atomics" in device.extensions
     compares = extended and device.lacks("int64_atomics") is None
     return all(
@@ -51,9 +52,8 @@ def summed_state(part: Component) -> tuple[str, ...]:
     state = part.state
     if state is None or state.first:
         return ()
-    emptied = {name for name, tree in state.carry if tree is constant(0, tree.dtype)}
-    kept = tuple(name for name, _, _ in state.fields if name not in emptied)
-    added = joins(state)
+    gone, added = emptied(state), joins(state)
+    kept = tuple(name for name, _, _ in state.fields if name not in gone)
     sums = all(tree.op == "add" and tree.dtype.kind in "iu" for tree in added.values())
     wide = all(state.dtypes[name] in ("int64", "uint64") for name in kept)
     return kept if added and sums and wide else ()

@@ -13,7 +13,7 @@ from chunkfold.errors import PlanError
 from chunkfold.grid import Piece
 from chunkfold.kernels import Accumulator, Packing, bind
 from chunkfold.kernels.catalogue.bins import bin_number
-from chunkfold.sources.bins import Intervals
+from chunkfold.sources.bins import Intervals, edges_for
 
 _DEVICE_COPIES = 3
 """Numbers that a device has of each of a leaf's elements: folded, and copied, of two sizes."""
@@ -82,8 +82,8 @@ class OwnKeys:
         )
         if given != wanted:
             raise PlanError(
-                f"{name}: bins have edges of {edges.dtype}, but the elements are {value}: give "
-                "edges as they are"
+                f"{name}: bins have edges of {edges.dtype}, but the elements are {value}: "
+                f"{edges_for(value)}"
             )
         monoid = bin_number(edges, right=self.intervals.right)
         return bind([monoid], [dtype], packings=[packing]).accumulator

@@ -14,8 +14,13 @@ import numpy as np
 from chunkfold.errors import PlanError
 from chunkfold.kernels.catalogue.histograms import greatest, least
 
-_AS = {"M": "dates, as 2001-01-01", "m": "time spans", "O": "edges of the same kind"}
-"""How edges are given of values, by NumPy's kinds of these."""
+
+def edges_for(values: np.dtype) -> str:
+    """Say what edges are to be of values of a dtype, for messages."""
+    if values.kind in "biuf":
+        return "give numbers"
+    known = {"M": "dates, as 2001-01-01", "m": "time spans"}
+    return f"give {known.get(values.kind, 'edges of the same kind')}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +79,7 @@ class Bins:
         if not numbers and edges.dtype.kind != values.dtype.kind:
             raise PlanError(
                 f"{name}: bins have edges of {edges.dtype}, but the labels are {values.dtype}: "
-                f"give {_AS.get(values.dtype.kind, 'numbers')}"
+                f"{edges_for(values.dtype)}"
             )
         behind = self._behind(values) if numbers else np.searchsorted(edges, values, self._side)
         codes = behind.astype(np.int64) - 1

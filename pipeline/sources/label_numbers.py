@@ -64,12 +64,12 @@ def _expected(
         one_type = listed is not None and len({type(one) for one in listed}) == 1
         asked = array_of(listed) if listed and one_type else np.asarray(groups)
     except (ValueError, OverflowError, MemoryError):
+        asked = np.empty(0)
+    if asked.ndim != 1 or not asked.size:
         raise PlanError(
             f"groups is {reprlib.repr(groups)}; give a list of labels: texts, dates or numbers of "
             "64 bits"
-        ) from None
-    if asked.ndim != 1 or not asked.size:
-        raise PlanError(f"groups is {reprlib.repr(groups)}; give a list of labels")
+        )
     if asked.dtype.kind == "U" and values.dtype.kind == "M":  # dates as they are written
         try:
             asked = asked.astype(values.dtype)

@@ -48,8 +48,9 @@ def test_edges_are_numbers_wherever_they_may_be_else_dates(text: str, edges: Any
 
 
 def test_edges_that_are_neither_are_refused():
-    with pytest.raises(PlanError, match="neither numbers"):
-        labels_asked(["lat"], ["a-b,c"])
+    for text in ("a-b,c", "5", "2001"):
+        with pytest.raises(PlanError, match="neither numbers"):
+            labels_asked(["lat"], [text])
 
 
 def test_what_is_empty_is_no_less_given():

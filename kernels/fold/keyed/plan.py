@@ -25,7 +25,7 @@ GPU has few work-groups at a time."""
 _SPARE = 1 << 10
 """Bytes of local memory that are left to the compiler."""
 _MOST_TABLES = 2
-"""Tables at most for which elements are read again, where work-items share them: for more it is as
+"""Tables, one after another, for which elements are read again at most. With more of them it is as
 quick to add to global memory."""
 _PRIVATE_BYTES = 256 << 20
 """Bytes of the accumulators that work-items have of their own."""

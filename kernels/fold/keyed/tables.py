@@ -38,9 +38,12 @@ class Tables:
     def __init__(
         self, of: KeyedContext, tuning: Tuning, numbers: Sequence[int], *, local: bool
     ) -> None:
-        self._of, self._numbers, self._local = of, numbers, local
+        self._of, self._numbers = of, numbers
         self._shared = shared_of(of.opened.device, of.accumulator, numbers)
         self.fold = Fold(of.opened, self._shared.accumulator, tuning, of.entries, of.queue, 1)
+        self._tables = LocalTables(0, of.keys)
+        if local:
+            self._tables = local_tables(of.opened.device, tuning, self._shared, of.keys)
         flags = cl.mem_flags.READ_WRITE
         nbytes = 8 * self._shared.words * of.entries
         with device_errors(of.opened.device, f"allocating {nbytes} bytes of sums"):
@@ -66,9 +69,7 @@ class Tables:
                 f"integers hold fewer than {_MOST_ELEMENTS:,}; fold several boxes"
             )
         launcher, held = fold.launcher, fold.held(1)
-        size, tables = fold.tuning.sharing, LocalTables(0, of.keys)
-        if self._local:
-            tables = local_tables(of.opened.device, fold.tuning, self._shared, of.keys)
+        size, tables = fold.tuning.sharing, self._tables
         plan = table_plan(fold.tuning, self._shared, tables.digits, box.outputs, box.reduces)
         given = strided_inputs(inputs, box) if box.others else inputs
         elements: dict[str, Any] = {
@@ -82,6 +83,7 @@ class Tables:
         }
         if self._shared.exact:
             self._sample(given, wait_for, size, box, elements)
+        key_geo = launcher.geometry(layout.keys)
         file, kernel = "keyed/global.cl", "add_global"
         parts: list[dict[str, Any]] = [{}]
         if plan.local:
@@ -101,7 +103,7 @@ class Tables:
                 given,
                 wait_for,
                 key=keys,
-                key_geo=launcher.geometry(layout.keys),
+                key_geo=key_geo,
                 keys=of.keys,
                 span=plan.span,
                 work_groups=plan.work_groups,

@@ -33,7 +33,9 @@ def regrouped(
     combine
         Combines partials that have the same outputs.
     """
-    order = np.argsort(outputs_of, kind="stable")
+    # NumPy sorts integers of 16 bits in one pass.
+    narrow = np.int16 if outputs < 1 << 15 else outputs_of.dtype
+    order = np.argsort(outputs_of.astype(narrow, copy=False), kind="stable")
     order = order[np.searchsorted(outputs_of[order], 0) :]
     owners = outputs_of[order]
     while True:

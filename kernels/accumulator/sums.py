@@ -152,6 +152,20 @@ def rewritten(
     return replace(partial, arrays=arrays, wide=wide)
 
 
+def in_limbs(partial: Partial, accumulator: Accumulator) -> Partial:
+    """Return a partial in the form of an accumulator: expansions as limbs, if that has these."""
+    arrays, wide = dict(partial.arrays), dict(partial.wide)
+    for name, field in accumulator.sums.items():
+        assert field.limbs is not None
+        if not field.terms and name not in arrays:
+            sums = exact_sums(partial, name, field.limbs)
+            for number in range(len(sums.terms)):
+                del arrays[f"{name}{number}"]
+            arrays[name] = sums.tables(np.arange(partial.outputs))
+            wide.pop(name, None)
+    return replace(partial, arrays=arrays, wide=wide)
+
+
 def restored(
     accumulator: Accumulator, partial: Partial, places: np.ndarray, again: Partial
 ) -> Partial:

@@ -8,15 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
-import numpy as np
-
-from chunkfold.boxes import Slices, extents_of
+from chunkfold.boxes import Slices
 from chunkfold.kernels import Accumulator, Partial
-from chunkfold.kernels.accumulator.partial import zero_partial
-from chunkfold.kernels.accumulator.regrouping import regrouped
 from chunkfold.planning.broadcast_inputs import BroadcastInput
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.grouping import AnyKeys
@@ -66,25 +61,7 @@ class LabelledRows:
         self, done: Sequence[tuple[Slices, Partial]], outputs: int, combine: Combine
     ) -> Partial:
         """Group rows; see `WayOfRows`. Groups come first, each of all outputs."""
-        groups, by = self.keys.count, partial(combine, self.folded)
-        found = zero_partial(self.folded, groups * outputs)
-        for number, (place, rows) in enumerate(done):
-            numbers = self._groups_at(place, outputs)
-            some = regrouped(self.folded, rows, numbers, groups * outputs, by)
-            found = by([found, some]) if number else some
-        return found
-
-    def _groups_at(self, place: Slices, outputs: int) -> np.ndarray:
-        """Return which output of which group each row at a place belongs to: integers, (rows,)."""
-        along = [self.rows.layout.kept.index(axis) for axis in self.keys.axes]
-        keys = self.keys.at(tuple(place[n] for n in along))
-        if outputs == 1:
-            return keys.reshape(-1)
-        shape = extents_of(place)
-        own = [size if n in along else 1 for n, size in enumerate(shape)]
-        keys = keys.reshape(own).astype(np.int64)
-        numbers = keys * outputs + self.rows.outputs_at(place).reshape(shape)
-        return np.where(keys < 0, -1, numbers).reshape(-1)
+        return self.rows.grouped(self.folded, self.keys, done, outputs, combine)
 
 
 def labelled_rows(

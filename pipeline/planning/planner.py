@@ -13,9 +13,10 @@ from chunkfold.errors import PlanError
 from chunkfold.planning.blocks import cut_blocks
 from chunkfold.planning.combine_tree import Tree, fan_in
 from chunkfold.planning.costs import flights, leaf_costs, result_bytes
+from chunkfold.planning.finer_questions import with_roll_ups
 from chunkfold.planning.keeping import keepable, kept_bytes, saves_reads
 from chunkfold.planning.kept_between_reads import refuse_much_between_reads
-from chunkfold.planning.keyed_leaves import larger_leaves
+from chunkfold.planning.larger_leaves import larger_leaves
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaves import layouts_of, leaf_elements
 from chunkfold.planning.memory import projected, ring_slots
@@ -115,6 +116,7 @@ def _fitting(
     once: bool = False,
 ) -> Plan | None:
     """Return the best plan that takes no more than so many bytes of a worker; None if none does."""
+    request = with_roll_ups(request, terms)
     ways, staged = partial(_layouts, request), partial(_staged, request.sources)
     larger = larger_leaves(request, terms, partial(_cut, request), LEAF_BYTES)
     likely = itertools.chain(

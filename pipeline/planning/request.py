@@ -17,6 +17,7 @@ from chunkfold.planning.grouping import Grouping
 from chunkfold.planning.leaf_extremes import Passed
 from chunkfold.planning.options import Options
 from chunkfold.planning.own_keys import OwnKeys
+from chunkfold.planning.roll_up import RollUp
 from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.data_arrays import DataArrays
 from chunkfold.sources.source import Source
@@ -56,6 +57,8 @@ class Request:
     """What those go by that were asked together, in their order; empty if one was asked alone."""
     beside: tuple[Request, ...] = ()
     """The others of them: each has the same sources and the same selection."""
+    roll_up: RollUp | None = None
+    """How it is made of what another of them has folded, if it is: decided by planning."""
     passed: Passed | None = None
     """Leaves that need not be read: nothing in them counts for what was found before."""
 

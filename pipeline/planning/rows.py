@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -12,7 +14,10 @@ import numpy as np
 from chunkfold.boxes import Slices, extents_of, place_of
 from chunkfold.grid import Piece
 from chunkfold.kernels import Accumulator, Box, Partial
+from chunkfold.kernels.accumulator.partial import assembled
+from chunkfold.kernels.accumulator.regrouping import regrouped
 from chunkfold.kernels.fold.shapes import CPU_ACCUMULATORS, SPLIT_BYTES
+from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_boxes import Inputs, leaf_box
 from chunkfold.planning.tiles import Combine
@@ -93,6 +98,51 @@ class Rows:
         ]
         numbers = np.arange(math.prod(own)).reshape(own)
         return np.broadcast_to(numbers, shape).reshape(-1)
+
+    def grouped(
+        self,
+        accumulator: Accumulator,
+        keys: Keys | None,
+        done: Sequence[tuple[Slices, Partial]],
+        outputs: int,
+        combine: Combine,
+    ) -> Partial:
+        """Return the partial of so many outputs, of each group if there are groups.
+
+        Parameters
+        ----------
+        keys
+            Along axes that are kept, or tell rows apart.
+        done
+            Boxes of rows, and what was folded of each. Where it is of several groups of its own,
+            one behind another, each has all rows of the box.
+        """
+        numbers = np.concatenate([self._numbers(keys, outputs, *one) for one in done])
+        sizes = itertools.accumulate((rows.outputs for _, rows in done), initial=0)
+        each = zip(itertools.pairwise(sizes), done, strict=True)
+        rows = assembled(
+            accumulator,
+            (len(numbers),),
+            [((slice(*ends),), folded) for ends, (_, folded) in each],
+        )
+        whole = outputs if keys is None else keys.count * outputs
+        return regrouped(accumulator, rows, numbers, whole, partial(combine, accumulator))
+
+    def _numbers(
+        self, keys: Keys | None, outputs: int, place: Slices, folded: Partial
+    ) -> np.ndarray:
+        """Return which output of which group each row of a box belongs to: integers, (rows,)."""
+        if keys is None:
+            numbers = self.outputs_at(place)
+        else:
+            along = [self.layout.kept.index(axis) for axis in keys.axes]
+            codes, shape = keys.at(tuple(place[n] for n in along)), extents_of(place)
+            codes = codes.reshape([size if n in along else 1 for n, size in enumerate(shape)])
+            numbers = np.broadcast_to(codes, shape).reshape(-1)
+            if outputs > 1:
+                own = numbers.astype(np.int64) * outputs + self.outputs_at(place)
+                numbers = np.where(numbers < 0, -1, own)
+        return np.tile(numbers, folded.outputs // len(numbers)) if len(numbers) else numbers
 
 
 class WayOfRows(Protocol):

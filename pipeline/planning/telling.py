@@ -27,7 +27,7 @@ def lines_of(plan: Plan) -> list[str]:
     """Say what a plan is: lines of a heading, or of none, and what stands beside it."""
     told = itertools.chain(
         *_described(plan),
-        *(_asked(one, alone=not plan.beside) for one in plan.asked),
+        *(_asked(one, plan) for one in plan.asked),
         _cut(plan),
         _beside(_one_by_one(plan)),
         _beside(plan.remarks()),
@@ -81,10 +81,14 @@ def _described(plan: Plan) -> Iterator[list[str]]:
         yield [*source.described(), *_beside(iter(told))]
 
 
-def _asked(plan: Plan, *, alone: bool) -> Iterator[str]:
-    """Say what is asked, and what comes of it."""
-    if not alone:
+def _asked(plan: Plan, first: Plan) -> Iterator[str]:
+    """Say what is asked, and what comes of it; `first` is the plan of all questions."""
+    if first.beside:
         yield f"question  {plan.request.question}"
+    roll_up = plan.request.roll_up
+    if roll_up is not None:
+        finer = first.together[roll_up.number].request.question
+        yield f"made of   what is folded for {finer}: no element is folded again"
     yield from _reduced(plan)
     yield from _held(plan)
     yield from _grouped(plan)

@@ -115,6 +115,11 @@ def bytes_beside(
     held = threads * (1 + request.options.skips) + -(-roots // terms.workers)
     for one in request.beside:
         layout, accumulator = layout_beside(one, first), accumulator_of(one, terms)
+        everything = one.groups * layout.outputs * accumulator.nbytes
+        total += held * everything
+        if one.roll_up is not None:
+            total += threads * one.roll_up.nbytes
+            continue
         keys = None if one.grouping is None else one.grouping.keys
         rows = way_of_rows(accumulator, layout, one.held, len(one.sources), keys, terms.kinds)
         own = projected(
@@ -131,8 +136,7 @@ def bytes_beside(
             one.held,
             rows if by_rows else None,
         )
-        everything = one.groups * layout.outputs * accumulator.nbytes
-        total += own.accumulators + held * everything
+        total += own.accumulators
         if layout.outputs > 1 or not accumulator.tables:  # else one tile's splits are counted
             outputs += everything
     return total + threads * min(OPEN_BYTES, MOST_GROUPS * outputs)

@@ -27,6 +27,7 @@ from chunkfold.planning.leaf_extremes import MOST_LEAVES, has_extremes
 from chunkfold.planning.level_kernels import levels_of
 from chunkfold.planning.missing_chunks import ListingTerms
 from chunkfold.planning.plan import Plan
+from chunkfold.planning.roll_up import RollUp
 from chunkfold.planning.rows import WayOfRows
 from chunkfold.planning.tiles import TileFinishing
 from chunkfold.planning.ways_of_rows import way_of_rows
@@ -86,6 +87,18 @@ class Work:
     """Of devices, as far as they are known."""
     by_rows: bool = True
     """Whether rows of elements may be folded first."""
+    roll_up: RollUp | None = None
+    """How it is made of what another question of the read has folded, if it is."""
+
+    @property
+    def together(self) -> tuple[Work, ...]:
+        """Those of all questions that one read answers, this one first."""
+        return (self, *self.beside)
+
+    @property
+    def folded_beside(self) -> tuple[Work, ...]:
+        """Those of the other questions that elements are folded for."""
+        return tuple(one for one in self.beside if one.roll_up is None)
 
     def box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Box:
         """Describe a part of a leaf to the kernels."""
@@ -170,7 +183,7 @@ class Work:
         accumulator = self.accumulator
         # Of each group the first would have to be given to what reads indices.
         own = accumulator.takes_first and (self.keys is None or not accumulator.uses_index)
-        return own and all(one._counts_fill for one in self.beside)
+        return own and all(one._counts_fill for one in self.folded_beside)
 
     @property
     def _counts_fill(self) -> bool:
@@ -266,6 +279,7 @@ class Work:
             and has_extremes(plan.sources, plan.packings, plan.options.cast),
             plan.terms.kinds,
             plan.by_rows,
+            plan.request.roll_up,
         )
 
     def grids_along(self, axis: int) -> list[Cells]:

@@ -169,7 +169,7 @@ def reads_of(
     layout, found = work.layout, itertools.count()
     cut_axes = _cut_axes(work, output_box)
     indexed = work.accumulator.uses_index
-    placed = indexed or work.keys or work.held or work.choosers or work.beside
+    placed = indexed or work.keys or work.held or work.choosers or work.folded_beside
     whole_run = output_box.outputs == 1 and not placed
     in_turn = whole_run and all_in_turn(work)
     for part in output_box.parts:

@@ -36,6 +36,7 @@ from chunkfold.worker.computing import TaskProgress, sources_in
 from chunkfold.worker.fold_tile import tiles_of
 from chunkfold.worker.law_trials import try_on_data
 from chunkfold.worker.metrics import count_block
+from chunkfold.worker.rolled_up import rolled_up
 from chunkfold.worker.some_groups import combined_groups
 from chunkfold.worker.stream import LeafStream
 from chunkfold.worker.tasks import is_cancelled, is_unwanted
@@ -136,10 +137,7 @@ def fold_block(
             tuning = stream.tuning(work.accumulator, all_outputs(work, block.tiles[0], ()))
             prepared = time.monotonic() - brought
             partials, tiles = _folded(stream, work, block)
-            beside = tuple(
-                other.finish(partial(_folded_again, stream, one), stream.fills)
-                for other, one in zip(stream.beside, work.beside, strict=True)
-            )
+            beside = _beside(stream, dict(enumerate(partials, block.tiles[0])))
         finally:
             stream.close()
     totals = stream.totals
@@ -195,6 +193,24 @@ def _folded(
         else:
             tiles.append(work.finishing.of_levels(tile, done))
     return (), tuple(tiles)
+
+
+def _beside(stream: LeafStream, first: Mapping[int, Partial]) -> tuple[Mapping[int, Partial], ...]:
+    """Return the partials of each other question, by their tiles; `first` are the first one's."""
+    works = stream.work.together
+    found = {0: first}
+    folded = [n for n, one in enumerate(works) if n and one.roll_up is None]
+    for n, other in zip(folded, stream.beside, strict=True):
+        found[n] = other.finish(partial(_folded_again, stream, works[n]), stream.fills)
+
+    def of(n: int) -> Mapping[int, Partial]:
+        roll_up = works[n].roll_up
+        if n not in found and roll_up is not None:
+            finer = roll_up.number
+            found[n] = rolled_up(works[n], works[finer], of(finer), stream.combine)
+        return found[n]
+
+    return tuple(map(of, range(1, len(works))))
 
 
 def _folded_again(stream: LeafStream, work: Work, tile: int, parts: Sequence[int]) -> Partial:

@@ -63,7 +63,7 @@ class PerThread:
             and work.keys is None
             and not work.held
             and not work.choosers
-            and not work.beside
+            and not work.folded_beside
             and owned.device.unified_memory
             and not any(source.remote for source in work.sources)
             and (small or all(source.as_it_is for source in work.sources))

@@ -69,10 +69,10 @@ class Ring:
         self._owned, self._work, self._totals = owned, work, totals
         self._buffer_bytes = buffer_bytes
         self._queue = owned.opened.queue()
-        room = OPEN_BYTES // max(1, len(work.beside))
+        room = OPEN_BYTES // max(1, len(work.folded_beside))
         self.beside = [
             Beside(owned, one, work.layout, self._queue, totals, combine, buffer_bytes, room)
-            for one in work.beside
+            for one in work.folded_beside
         ]
         """What answers other questions of what is read."""
         self.extremes = ExtremesFound(work.layout, wanted=work.extremes)

@@ -1,4 +1,4 @@
-"""Larger leaves where elements have keys: chosen where they meet a key several times, same bits."""
+"""Larger leaves: chosen where each accumulator is met less often, with the same bits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import zarr
 
 import chunkfold as cf
-from chunkfold.planning import keyed_leaves, labelled_rows, planner
+from chunkfold.planning import labelled_rows, larger_leaves, planner
 from tests.pipeline.planning.test_factored_weights import same
 
 pytestmark = pytest.mark.unoptimised
@@ -25,7 +25,7 @@ def small_leaves(monkeypatch):
     """Make leaves of one chunk usual and of four larger, on every device."""
     monkeypatch.setattr(planner, "LEAF_BYTES", 1)
     monkeypatch.setattr(labelled_rows, "KINDS", frozenset({"cpu", "gpu"}))
-    monkeypatch.setattr(keyed_leaves, "TARGETS", (25_000,))
+    monkeypatch.setattr(larger_leaves, "TARGETS", (25_000,))
 
 
 @pytest.fixture
@@ -47,6 +47,7 @@ def leaves(path: str, **given: Any) -> int:
     "given",
     [
         {},
+        {"by": None},
         {"skipna": True, "min_count": 9},
         {"where": lambda x: x > 0, "skipna": True},
         {"weights": np.linspace(0, 2, SHAPE[2])},
@@ -54,29 +55,41 @@ def leaves(path: str, **given: Any) -> int:
         {"by": np.random.default_rng(2).integers(-1, 5, SHAPE[0])},
         {"selection": (slice(150, 3, -1), slice(None), [5, 1, 2, 3, 9, 17, 20, 21])},
     ],
-    ids=["months", "skipna", "where", "weights", "two", "any-order", "reversed"],
+    ids=["months", "plain", "skipna", "where", "weights", "two", "any-order", "reversed"],
 )
 def test_results_are_those_of_smaller_leaves(path: str, monkeypatch, given: dict[str, Any]):
     ops = ["mean", "sum", "var"] if "weights" in given else OPS
+    if "by" in given and given["by"] is None:
+        ops = [*OPS, cf.histogram(np.linspace(-300, 300, 17))]
     given = {"by": MONTHS, "axis": 0, **given}
     larger = cf.plan(path, ops, **given).leaf_bytes
     got = cf.reduce(path, ops, **given)
-    monkeypatch.setattr(keyed_leaves, "TARGETS", ())
+    monkeypatch.setattr(larger_leaves, "TARGETS", ())
     assert cf.plan(path, ops, **given).leaf_bytes < larger
     same(got, cf.reduce(path, ops, **given))
 
 
 def test_leaves_are_larger_only_where_each_key_is_met_less_often(path: str):
     assert leaves(path) == 4
-    years = cf.plan(path, "mean", axis=0, by=np.arange(SHAPE[0]) // 12)
-    assert years.leaf_bytes == 4 * np.prod(CHUNKS)
+    quarters = cf.plan(path, "mean", axis=0, by=np.arange(SHAPE[0]) // 4)
+    assert quarters.leaf_bytes == 4 * np.prod(CHUNKS)
+
+
+def test_leaves_are_no_larger_than_what_is_held_anyway(path: str):
+    chunk = 4 * np.prod(CHUNKS)
+    many = [*OPS[:3], cf.histogram(np.linspace(-300, 300, 17))]
+    alone = cf.plan(path, many, axis=0)
+    assert chunk < alone.leaf_bytes <= alone.layout.outputs * alone.accumulator.nbytes
+    assert cf.plan(path, "max", axis=0).leaf_bytes == chunk
+    two = {"whole": cf.ask("sum"), "many": cf.ask(many, axis=0)}
+    assert cf.plan(path, two).leaf_bytes == alone.leaf_bytes
 
 
 @pytest.mark.parametrize(
     ("module", "name", "value"),
     [
-        (keyed_leaves, "LEAST_LEAVES", 99),
-        (keyed_leaves, "TARGETS", (12_287,)),
+        (larger_leaves, "LEAST_LEAVES", 99),
+        (larger_leaves, "TARGETS", (12_287,)),
         (labelled_rows, "KINDS", frozenset()),
     ],
 )

@@ -85,12 +85,8 @@ def reduce(
         See `chunkfold.errors`.
     """
     if is_of_xarray(source, "Dataset"):
-        from chunkfold.xarray import reduce_dataset
+        from chunkfold.datasets import reduce_dataset
 
-        if isinstance(op, Mapping):
-            raise PlanError(
-                "several questions are asked of one array: name one of the Dataset, as in ds['t2m']"
-            )
         given: dict[str, Any] = {"client": client, "on_event": on_event, **options}
         return reduce_dataset(source, op, compute=compute, **given)
     asked = _told(source, op, options)

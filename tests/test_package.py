@@ -106,7 +106,7 @@ ROOMS = {
     "workflows": ("report", "job", "cli"),
 }  # fmt: skip
 """Folders of a layer: each imports those before it alone."""
-FRONT = ("__init__.py", "api.py", "covariances.py", "xarray.py")
+FRONT = ("__init__.py", "api.py", "covariances.py", "datasets.py", "xarray.py")
 """Modules of a layer's own folder that import rooms; its others are what all rooms stand on."""
 UPWARDS = {
     ("monoid", "accumulator"): "a result of one exact field is rounded where it is declared",

@@ -90,14 +90,25 @@ def options_of_each(questions: Questions, common: Keywords) -> dict[str, Options
     """
     each = {}
     for name, question in questions.items():
-        if not isinstance(question, Question):
-            raise PlanError(
-                f"{name!r} is no question, but {type(question).__name__}: ask one, as in "
-                f"{{{name!r}: chunkfold.ask('mean', axis=0)}}"
-            )
+        refuse_other(name, question)
         with of_question(name):
             each[name] = options_of(question.op, {**common, **question.given})  # type: ignore[typeddict-item]
     return each
+
+
+def refuse_other(name: str, question: object) -> None:
+    """Refuse what is no question.
+
+    Raises
+    ------
+    PlanError
+        If it is none.
+    """
+    if not isinstance(question, Question):
+        raise PlanError(
+            f"{name!r} is no question, but {type(question).__name__}: ask one, as in "
+            f"{{{name!r}: chunkfold.ask('mean', axis=0)}}"
+        )
 
 
 @contextmanager
@@ -111,7 +122,7 @@ def of_question(name: str) -> Iterator[None]:
         raise type(error)(f"{name}: {error}") from error
 
 
-def check_questions(each: Mapping[str, Options]) -> None:
+def check_questions(each: Mapping[str, object]) -> None:
     """Refuse what no read answers together.
 
     Raises

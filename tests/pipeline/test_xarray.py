@@ -12,6 +12,7 @@ import xarray as xr
 import chunkfold as cf
 import chunkfold.xarray
 from chunkfold.errors import MonoidError, PlanError
+from chunkfold.events import Event, RunStarted
 from chunkfold.kernels import CATALOGUE
 
 pytestmark = pytest.mark.unoptimised
@@ -310,3 +311,59 @@ def test_what_has_no_weighted_form_is_left_out_and_the_rest_is_not():
         held.z.chunkfold.std(weights=WEIGHTS)
     with pytest.raises(PlanError, match="'max' takes no weights"):
         held[["z", "name"]].chunkfold.max(weights=WEIGHTS)
+
+
+QUESTIONS = {
+    "mean": cf.ask("mean", axis="time"),
+    "seasons": cf.ask(["max", "count"], axis="time", by="season"),
+    "windows": cf.ask("sum", coarsen={"lat": 2}),
+    "above": cf.ask("count", axis=("lat", "lon"), where="x > 0"),
+}
+
+
+def test_questions_of_a_dataset_are_what_each_is_alone(ds: xr.Dataset):
+    sel = {"lat": slice(1, 2)}
+    got = cf.reduce(ds, QUESTIONS, sel=sel)
+    assert list(got) == list(QUESTIONS)
+    for name, question in QUESTIONS.items():
+        want = cf.reduce(ds, question.op, sel=sel, **question.given)
+        if name == "seasons":
+            assert list(got[name]) == list(want) == ["max", "count"]
+        else:
+            got[name], want = {"": got[name]}, {"": want}
+        for op, one in want.items():
+            xr.testing.assert_identical(got[name][op], one)
+
+
+def test_questions_of_a_dataset_read_an_array_once(store: Path):
+    begun: list[Event] = []
+
+    def note(event: Event) -> None:
+        begun.extend([event] if isinstance(event, RunStarted) else [])
+
+    two = opened(store)[["plain", "whole"]]
+    cf.reduce(two, QUESTIONS, on_event=note)
+    assert len(begun) == 2
+    weights = xr.DataArray(np.arange(3.0), dims="level")
+    more = {"mean": cf.ask("mean"), "levels": cf.ask("mean", weights=weights)}
+    begun.clear()
+    got = cf.reduce(two, more, on_event=note)
+    assert len(begun) == 4  # for levels, which arrays lack, each is another array
+    xr.testing.assert_allclose(got["levels"], got["mean"])
+
+
+@pytest.mark.parametrize(
+    ("questions", "said"),
+    [
+        ({}, "no question is asked"),
+        ({"a": "mean"}, "'a' is no question, but str"),
+        ({"a": cf.ask(), "b": cf.ask(axis="tim")}, "b: the Dataset has no axis 'tim'"),
+        ({"a": cf.ask(), "b": cf.ask(by="seasn")}, "b: by 'seasn' names nothing in the Dataset"),
+        ({"a/b": cf.ask()}, "a question is called 'a/b'"),
+    ],
+)
+def test_what_cannot_be_asked_of_a_dataset_is_refused(ds: xr.Dataset, questions: Any, said: str):
+    with pytest.raises(PlanError, match=said):
+        cf.reduce(ds, questions)
+    with pytest.raises(PlanError, match="several questions"):
+        cf.reduce(ds, QUESTIONS, compute=False)

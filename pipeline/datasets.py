@@ -1,0 +1,267 @@
+"""Reductions of xarray's Datasets: every array that can be reduced, for every question."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from chunkfold.api import reduce
+from chunkfold.axis_cuts import Cells
+from chunkfold.errors import DeviceError, PlanError
+from chunkfold.kernels import Monoid, as_monoid
+from chunkfold.kernels.binding.binding import is_defined
+from chunkfold.kernels.dtypes import stored_name
+from chunkfold.planning.broadcast_inputs import weighted
+from chunkfold.planning.by_coordinates import coordinate_of, positions
+from chunkfold.planning.dataset_labels import labels_of
+from chunkfold.planning.options import Op, Options
+from chunkfold.planning.questions import (
+    COMMON,
+    Question,
+    Questions,
+    check_questions,
+    of_question,
+    refuse_other,
+)
+from chunkfold.sources.axis_names import instead
+from chunkfold.sources.data_arrays import is_of_xarray
+
+_OF_RUNS = ("compute", "client", "on_event")
+"""What `reduce` is given beside options."""
+_SEL = ("sel", "sel_method", "sel_tolerance")
+_OF_ALL = ("min", "max", "minmax", "argmin", "argmax", "count", "any", "all", "count_nonzero")
+_OF_TIMES: Mapping[str, Collection[str]] = MappingProxyType(
+    {"M": (*_OF_ALL, "mean"), "m": (*_OF_ALL, "mean", "sum")}
+)
+"""Reductions of dates and of time spans; of a Dataset others leave these out, as xarray does."""
+
+
+def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op] | Questions, **given: Any) -> Any:
+    """Reduce every array of a Dataset that can be reduced; parameters as `chunkfold.reduce`.
+
+    With windows (`coarsen`) an array has those of the axes that it has, and one that has none is
+    as it was. As in xarray an array is reduced over those of the axes that it has, one that has
+    none of them is as if each of its elements was reduced alone, and what cannot be reduced is left
+    out: texts, sums of dates. One that lacks axes of the weights or of a mask is the same along
+    them. Each array is read once for all questions; but once more for those whose weights or masks
+    have other axes that it lacks.
+
+    Returns
+    -------
+    A Dataset; of several ops one for each, by name; of questions all that, by theirs.
+
+    Raises
+    ------
+    ChunkfoldError
+        As `chunkfold.reduce`; and if an axis is none of the Dataset's.
+    """
+    if given.get("selection") is not None:
+        raise PlanError("selection: select of a Dataset by sel=, or by its own isel")
+    index = _selected(dataset, {name: given.pop(name, None) for name in _SEL})
+    whole, dataset = dataset, dataset.isel(index)
+    common = {name: given.pop(name) for name in (*_OF_RUNS, *COMMON) if name in given}
+    if isinstance(op, Mapping):
+        check_questions(op)
+        each = {name: _OfDataset.asked(dataset, name, one, given) for name, one in op.items()}
+    else:
+        each = {"": _OfDataset(dataset, op, given)}
+    for name, held in whole.data_vars.items():
+        for array, questions in _reads(held, dataset[name], each):
+            own = dict(common)
+            if any(dim in index for dim in array.dims):
+                own["selection"] = tuple(index.get(str(dim), slice(None)) for dim in array.dims)
+            if isinstance(op, Mapping):
+                made = reduce(array, questions, **own)
+            else:
+                made = {"": reduce(array, questions[""].op, **own, **questions[""].given)}
+            for question, results in made.items():
+                each[question].take(name, results)
+    answers = {question: asked.answer(dataset) for question, asked in each.items()}
+    return answers if isinstance(op, Mapping) else answers[""]
+
+
+def _reads(
+    held: xr.DataArray, selected: xr.DataArray, each: Mapping[str, _OfDataset]
+) -> list[tuple[xr.DataArray, dict[str, Question]]]:
+    """Return what is read of an array, and for which questions; others keep it as it is."""
+    reads: dict[tuple[Hashable, ...], tuple[xr.DataArray, dict[str, Question]]] = {}
+    for name, asked in each.items():
+        if asked.leaves(selected):
+            asked.keep(selected)
+        elif (found := asked.of_array(held)) is not None:
+            array, question = found
+            reads.setdefault(array.dims, (array, {}))[1][name] = question
+    return list(reads.values())
+
+
+class _OfDataset:
+    """A question of a Dataset: what it is to each array, and what came of it."""
+
+    def __init__(
+        self, dataset: xr.Dataset, op: Op | Sequence[Op], given: Mapping[str, Any]
+    ) -> None:
+        self._given = dict(given)
+        self._alone = isinstance(op, (str, Monoid))
+        ops = [op] if isinstance(op, (str, Monoid)) else list(op)
+        names = [one if isinstance(one, str) else one.name for one in ops]
+        self._coarsen = self._given.pop("coarsen", None)
+        self._labels = labels_of(dataset, self._given)
+        more = [dim for one in _along(self._given) for dim in one.dims]
+        axis = self._given.pop("axis", None)
+        self._dims = _dims_beside(self._coarsen, dataset, axis, more)
+        if "histogram" in names:
+            raise PlanError("histogram: name one array of the Dataset, for their bins differ")
+        weighs = self._given.get("weights") is not None
+        self._ops = [(one, weighted(as_monoid(one)) if weighs else as_monoid(one)) for one in ops]
+        self._found: dict[str, dict[Hashable, Any]] = {name: {} for name in names}
+
+    @classmethod
+    def asked(
+        cls, dataset: xr.Dataset, name: str, question: Question, given: Mapping[str, Any]
+    ) -> _OfDataset:
+        """Return one of several; what is wrong with it is told with its name."""
+        refuse_other(name, question)
+        with of_question(name):
+            return cls(dataset, question.op, {**given, **question.given})
+
+    def leaves(self, array: xr.DataArray) -> bool:
+        """Whether an array stays as it is, as in xarray's coarsen."""
+        return bool(self._coarsen) and not {*array.dims} & {*self._dims, *self._coarsen}
+
+    def of_array(self, held: xr.DataArray) -> tuple[xr.DataArray, Question] | None:
+        """Return what is reduced of an array, and how; None if nothing is."""
+        able = [one for one, monoid in self._ops if _is_able(held, monoid)]
+        if not able:
+            return None
+        array, given = _with_axes_of(held, self._given), self._given
+        axis = [dim for dim in array.dims if dim in self._dims]
+        own = _windows(array, self._coarsen, given)
+        integers, labels = _of_integers(array, given), self._labels.along(array.dims)
+        return array, Question(able, {"axis": axis, **given, **own, **integers, **labels})
+
+    def take(self, name: Hashable, results: Mapping[str, Any]) -> None:
+        """Keep the results of an array, by op."""
+        for called, one in results.items():
+            self._found[called][name] = one
+
+    def keep(self, array: xr.DataArray) -> None:
+        """Keep an array as it is."""
+        self.take(array.name, dict.fromkeys(self._found, array))
+
+    def answer(self, dataset: xr.Dataset) -> Any:
+        """Return what was kept: a Dataset, or several by op."""
+        left = _left(dataset, [*self._dims, *(self._coarsen or ())])
+        datasets = {called: left.assign(made) for called, made in self._found.items()}
+        return next(iter(datasets.values())) if self._alone else datasets
+
+
+def _selected(dataset: xr.Dataset, sel: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what is selected of the axes of a Dataset by their coordinates."""
+    axes = _Axes(tuple(map(str, dataset.sizes)), tuple(dataset.sizes.values()))
+    return positions(Options(**sel), axes, partial(coordinate_of, dataset))
+
+
+@dataclass(frozen=True)
+class _Axes:
+    """The axes of a Dataset, as far as messages name them."""
+
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    name: str = "the Dataset"
+
+    @property
+    def grid(self) -> tuple[Cells, ...]:
+        """Where it may be cut: anywhere."""
+        return tuple(Cells(size, 1) for size in self.shape)
+
+
+def _dims(dataset: xr.Dataset, axis: Any, more: Sequence[Hashable]) -> list[Hashable]:
+    """Return the axes that are meant, of those of the Dataset and `more`.
+
+    Raises
+    ------
+    PlanError
+        If there is one that it has not.
+    """
+    there = list(dict.fromkeys([*dataset.dims, *more]))
+    if axis is None or axis is ...:
+        return there
+    named = [axis] if isinstance(axis, str) or not isinstance(axis, Sequence) else list(axis)
+    for one in named:
+        if one not in there:
+            known = instead(str(one), list(map(str, there)))
+            raise PlanError(f"the Dataset has no axis {one!r}; {known}")
+    return named
+
+
+def _dims_beside(coarsen: Any, dataset: xr.Dataset, axis: Any, more: Sequence[Hashable]) -> Any:
+    """Return the axes that are reduced whole beside windows: those that are named, if there are."""
+    if isinstance(coarsen, Mapping):
+        _dims(dataset, list(coarsen), more)
+    return _dims(dataset, () if axis is None and coarsen else axis, more)
+
+
+def _windows(array: xr.DataArray, coarsen: Any, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the windows of those axes that an array has, if it has any."""
+    if not isinstance(coarsen, Mapping):
+        return {} if coarsen is None else {"coarsen": coarsen}
+    windows = {dim: window for dim, window in coarsen.items() if dim in array.dims}
+    boundary = given.get("boundary", "exact")
+    if isinstance(boundary, Mapping):
+        boundary = {dim: one for dim, one in boundary.items() if dim in windows}
+    return {"coarsen": windows, "boundary": boundary} if windows else {"boundary": "exact"}
+
+
+def _is_able(array: xr.DataArray, monoid: Monoid) -> bool:
+    try:
+        stored_name(array.dtype)
+    except (TypeError, DeviceError):
+        return False
+    if array.dtype.kind == "c" or monoid.weights:
+        weights = [np.dtype(np.float64)] * monoid.weights
+        inputs = monoid.inputs - monoid.weights
+        return is_defined(monoid, [array.dtype] * inputs + weights)
+    op = monoid.name
+    return op.removeprefix("nan") in _OF_TIMES.get(array.dtype.kind, (op.removeprefix("nan"),))
+
+
+def _with_axes_of(array: xr.DataArray, given: Mapping[str, Any]) -> xr.DataArray:
+    """Return an array with the axes, too, that weights and a mask of xarray's have beside its own.
+
+    It is the same along these, behind its own, as xarray broadcasts it.
+    """
+    for one in _along(given):
+        lacking = {dim: size for dim, size in one.sizes.items() if dim not in array.dims}
+        array = array.expand_dims(lacking, [*range(array.ndim, array.ndim + len(lacking))])
+    return array
+
+
+def _of_integers(array: xr.DataArray, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `min_count` is for integers, which have no NaN: as xarray has it.
+
+    None of them is missing; a mask makes floats of them.
+    """
+    if array.dtype.kind not in "biu" or not given.get("min_count"):
+        return {}
+    if given.get("where") is None:
+        return {"min_count": 0}
+    return {"dtype": given.get("dtype") or "float64"}
+
+
+def _along(given: Mapping[str, Any]) -> list[xr.DataArray]:
+    """Return the weights and the masks that are xarray's."""
+    where = given.get("where")
+    masks = where if isinstance(where, tuple) else (where,)
+    return [one for one in (given.get("weights"), *masks) if is_of_xarray(one)]
+
+
+def _left(dataset: xr.Dataset, dims: Sequence[Hashable]) -> xr.Dataset:
+    """Return a Dataset of the coordinates that have none of some axes."""
+    lost = [name for name, one in dataset.variables.items() if {*dims} & {*one.dims}]
+    return dataset.drop_vars({*lost, *dataset.data_vars})

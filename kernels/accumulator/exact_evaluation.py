@@ -10,7 +10,7 @@ import numpy as np
 
 from chunkfold.kernels.accumulator.exact_tree import ExactNode, Operation, exactly, near
 from chunkfold.kernels.exact import pairs, rationals
-from chunkfold.kernels.exact.pieces import OutputsAt, in_threads, pieces_of, slabs_of
+from chunkfold.kernels.exact.pieces import OutputsAt, pieces_of, slabs_of, unsure_of
 from chunkfold.kernels.exact.rounding import nearest
 
 
@@ -19,9 +19,9 @@ def rounded(tree: ExactNode, outputs: int, wanted: np.dtype, *, rooted: bool) ->
 
     `rooted`: the signed square roots of what the tree is.
     """
-    out, sure = np.empty(outputs, wanted), np.zeros(outputs, bool)
+    out = np.empty(outputs, wanted)
 
-    def try_near(at: OutputsAt) -> None:
+    def try_near(at: OutputsAt) -> np.ndarray:
         found = near(tree, at)
         known = pairs.magnitude(found).root if rooted else found.estimate
         done, certain = known.rounded(wanted)
@@ -30,10 +30,9 @@ def rounded(tree: ExactNode, outputs: int, wanted: np.dtype, *, rooted: bool) ->
             done = np.where(found.high < 0, -done, done)
         odd = found.odd.astype(wanted)
         out[at] = np.where(found.odd == 0, done, odd)
-        sure[at] = np.where(found.odd == 0, certain, found.certain)
+        return np.where(found.odd == 0, certain, found.certain)
 
-    in_threads(try_near, slabs_of(outputs))
-    for few in pieces_of(np.flatnonzero(~sure)):
+    for few in pieces_of(unsure_of(try_near, slabs_of(outputs))):
         out[few] = [nearest(one, wanted, rooted=rooted) for one in exactly(tree, few)]
     return out
 
@@ -44,15 +43,15 @@ def order(one: ExactNode, two: ExactNode, outputs: int) -> np.ndarray:
     Float64 of shape (outputs,).
     """
     away = Operation("add", (one, Operation("negative", (two,))))
-    out, sure = np.empty(outputs), np.zeros(outputs, bool)
+    out = np.empty(outputs)
 
-    def try_near(at: OutputsAt) -> None:
+    def try_near(at: OutputsAt) -> np.ndarray:
         found = near(away, at)
         out[at] = np.sign(found.high)
-        sure[at] = found.signed & (found.odd == 0)
+        signed: np.ndarray = found.signed & (found.odd == 0)
+        return signed
 
-    in_threads(try_near, slabs_of(outputs))
-    for few in pieces_of(np.flatnonzero(~sure)):
+    for few in pieces_of(unsure_of(try_near, slabs_of(outputs))):
         rows = zip(exactly(one, few), exactly(two, few), strict=True)
         out[few] = [rationals.order(*row) for row in rows]
     return out

@@ -17,6 +17,7 @@ import numpy as np
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.accumulator.partial import Partial, Wide, joined
 from chunkfold.kernels.exact.limbs import SPECIALS, Limbs, settled, specials
+from chunkfold.kernels.exact.pieces import OutputsAt
 from chunkfold.kernels.exact.rounding import quotients
 from chunkfold.kernels.exact.ziv_rounding import two_sum
 
@@ -43,12 +44,11 @@ class ExactSums:
         last = self.terms[-1] if self.terms else np.zeros(self.outputs)
         return np.asarray(np.isnan(last))
 
-    @property
-    def finite(self) -> np.ndarray:
-        """Which sums are of numbers alone: bool, (outputs,)."""
+    def finite_at(self, at: OutputsAt) -> np.ndarray:
+        """Return which sums of a piece are of numbers alone: bool, (outputs,)."""
         if self.terms:
-            return np.asarray(np.isfinite(self.terms[0]))
-        return np.asarray(specials(self.wide.tables) == 0)
+            return np.asarray(np.isfinite(self.terms[0][at]))
+        return np.asarray(specials(self.wide.tables[at]) == 0)
 
     def tables(self, at: np.ndarray) -> np.ndarray:
         """Return the settled limbs of the outputs `at`: (outputs, entries)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -13,9 +13,10 @@ import numpy as np
 from chunkfold.kernels.accumulator.sums import ExactSums
 from chunkfold.kernels.catalogue.finish_functions import complex_parts
 from chunkfold.kernels.catalogue.initial import initial_of
+from chunkfold.kernels.catalogue.rounded_sums import SumTerms, each_of, make_nan, rounded_sums
 from chunkfold.kernels.exact import ziv_rounding
 from chunkfold.kernels.exact.limbs import integers, part_of, specials
-from chunkfold.kernels.exact.pieces import OutputsAt, in_threads, pieces_of, slabs_of
+from chunkfold.kernels.exact.pieces import OutputsAt
 from chunkfold.kernels.exact.rounding import quotients, ratio, root
 from chunkfold.kernels.exact.ziv_rounding import Estimate, quotient
 from chunkfold.kernels.monoid.accumulate import Expressions
@@ -24,67 +25,13 @@ from chunkfold.kernels.monoid.monoid import Monoid
 
 ExactFields = Mapping[str, Any]
 """As finishes are given; exact fields are `ExactArray`."""
-SumTerms = Sequence[Sequence[np.ndarray]]
-"""The terms of each sum."""
-
-
-def _finished(
-    sums: Sequence[ExactSums],
-    quickly: Callable[[SumTerms, OutputsAt], Estimate],
-    exactly: Callable[[np.ndarray], np.ndarray],
-    dtype: np.dtype,
-    leading: Callable[[SumTerms, OutputsAt], np.ndarray],
-    doubles: Callable[[SumTerms, OutputsAt], np.ndarray | None] = lambda *_: None,
-) -> np.ndarray:
-    """Round what sums make: from their expansions where that is certain, else by integers.
-
-    Each way is tried on what none before it was certain of: `leading` doubles, which are known to
-    `ziv_rounding.KNOWN`; `doubles`, if all of some outputs are; `quickly`; and `exactly`, given the
-    numbers of outputs.
-    """
-    outputs = sums[0].outputs
-    assert not any(one.lost.any() for one in sums), "of sums that were lost"
-    out, sure = np.empty(outputs, dtype), np.zeros(outputs, bool)
-
-    def try_leading(at: OutputsAt) -> None:
-        out[at], sure[at] = ziv_rounding.narrowed(leading(_terms(sums, at), at), dtype)
-
-    def try_quickly(at: OutputsAt) -> None:
-        terms = _terms(sums, at)
-        if (whole := doubles(terms, at)) is not None:
-            out[at], sure[at] = whole.astype(dtype), True
-        else:
-            out[at], sure[at] = quickly(terms, at).rounded(dtype)
-
-    if all(one.terms for one in sums):
-        pieces = slabs_of(outputs)
-        if dtype != np.float64:
-            in_threads(try_leading, pieces)
-            pieces = pieces_of(np.flatnonzero(~sure))
-        in_threads(try_quickly, pieces)
-        for one in sums:
-            sure[one.wide.at] = False
-            odd = np.flatnonzero(~one.finite)
-            out[odd], sure[odd] = one.terms[0][odd].astype(dtype), True
-    for few in pieces_of(np.flatnonzero(~sure)):
-        out[few] = exactly(few)
-    return out
-
-
-def _terms(sums: Sequence[ExactSums], at: OutputsAt) -> SumTerms:
-    return [[term[at] for term in one.terms] for one in sums]
-
-
-def _each(numbers: np.ndarray, at: OutputsAt) -> np.ndarray:
-    """Return one for all outputs, where it is the same: conversions and memory take longest."""
-    return numbers[:1] if numbers.strides == (0,) else numbers[at]
 
 
 def _divided(sums: ExactSums, by: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Divide exact sums by whole numbers; 0 / 0 is NaN, and what is no number stays that."""
 
     def divisors(at: OutputsAt) -> np.ndarray:
-        least: np.ndarray = np.maximum(_each(by, at), 1)
+        least: np.ndarray = np.maximum(each_of(by, at), 1)
         return least
 
     def exactly(at: np.ndarray) -> np.ndarray:
@@ -109,8 +56,8 @@ def _divided(sums: ExactSums, by: np.ndarray, dtype: np.dtype) -> np.ndarray:
         near: np.ndarray = first / each
         return near if (near * each == first).all() else None  # some are too small, or no numbers
 
-    done = _finished([sums], quickly, exactly, dtype, leading, doubles)
-    done[np.flatnonzero(by == 0)] = np.nan
+    done = rounded_sums([sums], quickly, exactly, dtype, leading, doubles)
+    make_nan(done, lambda at: each_of(by, at) == 0)
     return done
 
 
@@ -210,12 +157,12 @@ def _spread(
         return replace(done, certain=(done.certain & over.certain & apt) | (count == 0))
 
     def leading(terms: SumTerms, at: OutputsAt) -> np.ndarray:
-        count = _each(n, at).astype(float)
+        count = each_of(n, at).astype(float)
         by, apt = divisors(count)
         return fast(ziv_rounding.leading_spread(count, *terms) / np.where(apt, by, np.nan))
 
-    done = _finished([s, q], quickly, exactly, dtype, leading)
-    done[~q.finite | (n == 0)] = np.nan
+    done = rounded_sums([s, q], quickly, exactly, dtype, leading)
+    make_nan(done, lambda at: ~q.finite_at(at) | (each_of(n, at) == 0))
     return done
 
 
@@ -232,7 +179,7 @@ def norm2(fields: ExactFields, context: Context) -> np.ndarray:
     def quickly(terms: SumTerms, _: OutputsAt) -> Estimate:
         return ziv_rounding.root(quotient(terms[0], np.ones_like(terms[0][0])))
 
-    return _finished([q], quickly, exactly, dtype, lambda terms, _: np.sqrt(terms[0][0]))
+    return rounded_sums([q], quickly, exactly, dtype, lambda terms, _: np.sqrt(terms[0][0]))
 
 
 def _parts_of(x: Any) -> Expressions:

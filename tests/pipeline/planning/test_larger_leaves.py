@@ -26,6 +26,7 @@ def small_leaves(monkeypatch):
     monkeypatch.setattr(planner, "LEAF_BYTES", 1)
     monkeypatch.setattr(labelled_rows, "KINDS", frozenset({"cpu", "gpu"}))
     monkeypatch.setattr(larger_leaves, "TARGETS", (25_000,))
+    monkeypatch.setattr(larger_leaves, "LEAST_LEAVES", 0)
 
 
 @pytest.fixture

@@ -38,9 +38,11 @@ from chunkfold.workflows.outputs import (
 from chunkfold.workflows.pyramid_checks import (
     Histogram,
     LevelFactor,
+    factors_of,
     histograms_of,
     refuse_format_2,
     refuse_levels,
+    refuse_no_labels,
     refuse_op,
     windows_of,
 )
@@ -119,9 +121,9 @@ def pyramid(
     levels
         How many there are, beside the image itself.
     op
-        "mean", "min", "max", or any other reduction with one result. Means of integers are rounded
-        to float64 and then to integers, halves to the even one; of no elements, as of chunks that
-        were skipped, they are 0.
+        "mean", "min", "max", "mode" (of labels: the least of those that are as frequent), or any
+        other reduction with one result. Means of integers are rounded to float64 and then to
+        integers, halves to the even one; of no elements, as of skipped chunks, they are 0.
     factor
         By how much each level is coarser along y and x (or the last two axes); or along the axes
         that it names.
@@ -176,24 +178,23 @@ def plan_pyramid(
             raise PlanError(f"pyramid takes no {name}: levels have the axes of the image")
     if isinstance(levels, bool) or not isinstance(levels, int) or levels < 1:
         raise PlanError(f"levels is {levels!r}; a pyramid has 1 or more")
-    if op == "mode":
-        raise PlanError(
-            "op='mode' would need to count every label of every window; for labels use op='max' or "
-            "'min', which keep labels as they are, or reduce with by="
-        )
-    opened = open_source(source)
+    opened, modes = open_source(source), op == "mode"
     image, windows = image_of(opened), windows_of(opened, factor)
-    given = options_of([op], {**options, "coarsen": windows, "boundary": "pad"})
+    # Modes are of elements as they are.
+    own, wide = ("max", dict.fromkeys(windows, 1)) if modes else (op, windows)
+    given = options_of([own], {**options, "coarsen": wide, "boundary": "pad"})
     whole = [*(SUMMARY if statistics else ()), *histograms_of(histogram)]
     both = {"levels": given, "statistics": options_of(whole, options)} if whole else given
     request = asked(opened, both)
     (name,) = request.options.names
+    if modes:
+        refuse_no_labels(request)
     refuse_op(request, name)
-    factors = tuple(axis.window or 1 for axis in request.chosen)
+    factors = factors_of(opened, windows)
     refuse_levels(request, factors, levels)
     chosen = tuple(
-        replace(axis, together=axis.window ** (levels - 1)) if axis.window else axis
-        for axis in request.chosen
+        replace(axis, together=by**levels // axis.window) if axis.window else axis
+        for axis, by in zip(request.chosen, factors, strict=True)
     )
     rounds = name in _ROUNDED and opened.dtype.kind in "iu" and not any(request.packings)
     request = replace(
@@ -201,10 +202,11 @@ def plan_pyramid(
         chosen=chosen,
         streams=True,
         levels=levels,
+        modes=factors if modes else (),
         rounded_to=opened.dtype.newbyteorder("=") if rounds else None,
     )
     beside = opened.local_path is not None and _same(Path(opened.local_path).parent, out)
-    made = Pyramid(request, image, factors, beside, name)
+    made = Pyramid(request, image, factors, beside, "mode" if modes else name)
     _check_out(made, out, overwrite=overwrite)
     return made
 

@@ -198,7 +198,8 @@ def result_shape(plan: Plan, level: int = 0) -> tuple[int, ...]:
     """Return the extents of results along axes of the source and groups, at a level."""
     layout, grouping = plan.layout, plan.grouping
     sizes = {n: layout.axes[n].outputs for n in layout.kept}
-    for factors in plan.request.factors(layout.kept)[:level]:
+    steps = level + bool(plan.request.modes)
+    for factors in plan.request.factors(layout.kept)[:steps]:
         sizes = {n: -(-sizes[n] // by) for n, by in zip(layout.kept, factors, strict=True)}
     shape: list[int] = []
     for n in Results(plan, {}).axes:

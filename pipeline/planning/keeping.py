@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from chunkfold.kernels.accumulator.chooser import Chooser
+from chunkfold.kernels.catalogue.window_modes import mode_bytes
 from chunkfold.kernels.fold.selection import selection_bytes
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaves import leaf_elements
@@ -46,7 +47,13 @@ def keepable(request: Request, layout: Layout, terms: Terms, *, once: bool = Fal
 
 
 def kept_bytes(request: Request, layout: Layout, terms: Terms) -> int:
-    """Return what a block keeps at most: keys of a tile's elements, and of a leaf that comes."""
+    """Return what a block keeps at most: keys of a tile's elements, and of a leaf that comes.
+
+    Or what it takes to count labels.
+    """
+    if request.modes:
+        shape = [int(axis.lengths.max(initial=0)) for axis in layout.axes]
+        return mode_bytes(shape, request.factors(range(len(shape))))
     if not request.keeping:
         return 0
     elements = layout.most_outputs * depth_of(layout) + leaf_elements(layout)

@@ -22,6 +22,8 @@ def levels_of(plan: Plan) -> Levels | None:
     options, (source, *others) = request.options, request.sources
     if others or request.held or request.grouping or layout.reduced or layout.gathers:
         return None
+    if request.modes:  # which are of elements as they are
+        return None
     if len(options.monoids) > 1 or not plan.terms.fp64 or options.skips:
         return None
     (monoid,), (name,) = options.monoids, options.names

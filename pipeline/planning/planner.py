@@ -222,7 +222,7 @@ def _planned(
             partial_bytes,
             with_data=with_data,
             results=leaving / max(1.0, float(costs.sum())),
-            whole=request.keeping or request.levels > 1,
+            whole=request.keeping or request.levels > 1 or bool(request.modes),
             passed=passed,
         )
         if layout.elements

@@ -49,6 +49,9 @@ class Request:
     """Whether results leave as soon as they are there, tile by tile: none is kept."""
     levels: int = 1
     """Of results: each behind the first is of windows of the one before, as large as its own."""
+    modes: tuple[int, ...] = ()
+    """By how much each level is coarser along each axis, where levels have the most frequent
+    elements of windows: of results, which are not written; empty if they do not."""
     rounded_to: np.dtype | None = None
     """Dtype that results leave in, if it is another than theirs."""
     question: str = ""
@@ -97,7 +100,12 @@ class Request:
         return any(one.monoid.reads > 1 for one in self.bound().statistics)
 
     def factors(self, axes: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-        """Return by how much each level behind the first is coarser along some axes."""
+        """Return by how much each level is coarser than the one before, along some axes.
+
+        The first one that is coarser is than results.
+        """
+        if self.modes:
+            return (tuple(self.modes[n] for n in axes),) * self.levels
         each = tuple(self.chosen[n].window or 1 for n in axes)
         return (each,) * (self.levels - 1)
 

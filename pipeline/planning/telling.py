@@ -137,7 +137,8 @@ def _results(plan: Plan) -> Iterator[str]:
     """Say how many results there are, and what holds all of them, if something does."""
     outputs = plan.groups * plan.layout.outputs
     if plan.request.streams:
-        levels = f", and {plan.request.levels - 1} coarser level(s)" * (plan.request.levels > 1)
+        coarser = plan.request.levels - (not plan.request.modes)
+        levels = f", and {coarser} coarser level(s)" * (coarser > 0)
         named = ", ".join(plan.request.options.names)
         yield f"results   {outputs:,} of {named}{levels}: they leave tile by tile, none is kept"
     elif outputs > 1:

@@ -12,6 +12,7 @@ import numpy as np
 from chunkfold.kernels import Accumulator, Partial
 from chunkfold.kernels.accumulator.partial import taken
 from chunkfold.kernels.binding.statistic import Statistic
+from chunkfold.kernels.catalogue.window_modes import window_modes
 from chunkfold.planning.nans import since_elements_are
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ class TileFinishing:
     """Integers that results are rounded to as they leave, if they are."""
     factors: tuple[tuple[int, ...], ...] = ()
     """For each coarser level how many outputs of the one before are one, along the kept axes."""
+    modes: bool = False
+    """Whether levels have the most frequent results of windows, and results are no level."""
 
     @classmethod
     def of(cls, plan: Plan) -> TileFinishing:
@@ -70,12 +73,17 @@ class TileFinishing:
             plan.grouping is not None,
             request.rounded_to,
             request.factors(layout.kept),
+            bool(request.modes),
         )
 
     def finished(
         self, tile: int, shape: tuple[int, ...], partial: Partial, combine: Combine | None = None
     ) -> FinishedTile:
         """Finish a tile; `combine` combines its outputs, where there are coarser levels."""
+        if self.modes:
+            (one,) = self.statistics
+            elements = self._level(partial, shape).values[one.name].reshape(shape)
+            return self.of_levels(tile, window_modes(elements, self.factors))
         levels, nan = [self._level(partial, shape)], dict[str, bool | None]()
         for one in self.statistics:
             done = levels[0].values[one.name]
@@ -95,7 +103,7 @@ class TileFinishing:
         return Level(values, shape)
 
     def of_levels(self, tile: int, levels: Sequence[np.ndarray]) -> FinishedTile:
-        """Return a tile whose levels kernels have made, of the one statistic that there is."""
+        """Return a tile whose levels were made otherwise, of the one statistic that there is."""
         (name,) = (one.name for one in self.statistics)
         made = tuple(Level({name: one.reshape(-1)}, one.shape) for one in levels)
         return FinishedTile(tile, made, {name: False}, 0)

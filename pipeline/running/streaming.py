@@ -99,9 +99,12 @@ class Streaming:
                 True if True in (odd, before) else None if None in (odd, before) else False
             )
         firsts = [along.start for along in self._work.layout.tile_region(tile.tile)]
+        finishing = self._work.finishing
+        assert finishing is not None
         for number, level in enumerate(tile.levels):
-            if number:
-                by = self._work.finishing.factors[number - 1]  # type: ignore[union-attr] # above
+            steps = number + finishing.modes
+            if steps:
+                by = finishing.factors[steps - 1]
                 firsts = [n // factor for n, factor in zip(firsts, by, strict=True)]
             for op, values in level.values.items():
                 region, shaped = self._placed(firsts, level.shape, values)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import zarr
+from distributed import Client
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from zarr.codecs import BloscCodec, GzipCodec
@@ -22,6 +23,8 @@ from chunkfold.kernels.accumulator.exact_integers import nearest_integers
 from chunkfold.planning import blocks, planner
 from chunkfold.workflows import outputs, zarr_tiles
 from chunkfold.workflows.pyramid import plan_pyramid, pyramid
+from tests.conftest import DEVICES
+from tests.kernels.catalogue.test_window_modes import counted
 from tests.pipeline.test_by import hard
 from tests.pipeline.test_coarsen import windowed
 from tests.pipeline.test_skipping import damaged, removed
@@ -359,7 +362,7 @@ def test_a_run_that_fails_leaves_nothing(tmp_path: Path, beside: bool):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"op": "mode"}, "op='mode' would need to count every label"),
+        ({"op": "mode"}, "op='mode' counts labels, which are whole numbers, but .* has float32"),
         ({"op": "argmax"}, "argmax tells positions"),
         ({"op": "minmax"}, "minmax has axes of its own"),
         ({"levels": 0}, "levels is 0; a pyramid has 1 or more"),
@@ -375,6 +378,65 @@ def test_what_makes_no_pyramid_is_refused(tmp_path: Path, given: dict[str, Any],
     with pytest.raises(PlanError, match=said):
         pyramid(path, tmp_path / "b", **given)
     assert not (tmp_path / "b").exists()
+
+
+@settings(max_examples=6)
+@given(
+    shape=st.tuples(st.integers(1, 3), st.integers(3, 50), st.integers(3, 50)),
+    chunks=st.tuples(st.integers(1, 2), st.integers(1, 30), st.integers(5, 50)),
+    by=st.sampled_from([{1: 2, 2: 2}, {1: 3, 2: 2}, {0: 2, 2: 4}]),
+    dtype=st.sampled_from(["uint8", "int32", "uint64"]),
+    seed=st.integers(0, 9),
+)
+def test_modes_count_every_label_of_the_image(
+    tmp_path_factory, shape, chunks, by, dtype: str, seed: int
+):
+    folder, rng = tmp_path_factory.mktemp("labels"), np.random.default_rng(seed)
+    regions = rng.integers(0, 4, (3, 10, 10)) * (np.iinfo(dtype).max // 3)
+    values = np.kron(regions, np.ones((1, 5, 5))).astype(dtype)[tuple(map(slice, shape))]
+    values[rng.random(shape) < 0.3] = 7
+    cut = [min(a, b) for a, b in zip(chunks, shape, strict=True)]
+    path = image(folder / "a", values, cut, config={"write_empty_chunks": True})
+    removed(path, values, rng.random([-(-n // c) for n, c in zip(shape, cut, strict=True)]) < 0.2)
+    stored: Any = zarr.open_array(path)[...]
+    most = next(n for n in range(1, 9) if all(shape[axis] <= k**n for axis, k in by.items()))
+    made = pyramid(path, folder / "b", min(3, most), op="mode", factor=by)
+    paths = check_ome(made)
+    ome: Any = made.attrs["ome"]
+    assert ome["multiscales"][0]["type"] == "mode"
+    for number, one in enumerate(paths, 1):
+        got: Any = made[one]
+        assert got.dtype == values.dtype
+        windows = [by.get(axis, 1) ** number for axis in range(3)]
+        np.testing.assert_array_equal(got[...], counted(stored, windows))
+    told: Any = made.attrs["chunkfold"]["statistics"]
+    assert (told["min"], told["max"]) == (stored.min(), stored.max())
+
+
+def test_modes_come_from_workers_and_stand_beside_their_image(tmp_path: Path):
+    values = np.random.default_rng(3).integers(0, 3, (40, 56)).astype("u2")
+    path = image(tmp_path / "a", values, (16, 16))
+    workers = cf.LocalOpenCLCluster(DEVICES[0].spec, workers_per_device=2, dashboard_address=None)
+    with workers as cluster, Client(cluster) as client:
+        made = pyramid(path, tmp_path / "a", 2, op="mode", client=client)
+    for number, one in enumerate(check_ome(made)[1:], 1):
+        got: Any = made[one]
+        np.testing.assert_array_equal(got[...], counted(values, [2**number] * 2))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"where": lambda x: x > 1}, "leave out where"),
+        ({"where": np.ones((12, 10), bool)}, "leave out where"),
+        ({"initial": 3}, "leave out initial"),
+        ({"on_bad_chunk": "skip"}, "leave out on_bad_chunk='skip'"),
+    ],
+)
+def test_modes_are_of_all_labels(tmp_path: Path, given: dict[str, Any], said: str):
+    path = image(tmp_path / "a", np.ones((12, 10), "i4"), (4, 10))
+    with pytest.raises(PlanError, match=said):
+        pyramid(path, tmp_path / "b", 2, op="mode", statistics=False, **given)
 
 
 def test_an_image_has_axes_that_ome_zarr_has(tmp_path: Path):

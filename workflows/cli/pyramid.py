@@ -26,7 +26,8 @@ from chunkfold.workflows.pyramid_checks import LevelFactor
 )  # fmt: skip
 @click.option(
     "--op", default="mean", show_default=True,
-    help="What an element is of those that it stands for: mean, min, max, or another reduction.",
+    help="What an element is of those that it stands for: mean, min, max, mode (of labels), or "
+    "another reduction.",
 )  # fmt: skip
 @click.option(
     "--factor", metavar="N|AXIS=N", multiple=True,
@@ -81,6 +82,7 @@ def command(
     Examples:
       chunkfold pyramid image.zarr/0 image.zarr
       chunkfold pyramid image.zarr/0 image.zarr --histogram --edges 0:65536:256
+      chunkfold pyramid cells.zarr/labels/cells/0 cells.zarr/labels/cells --op mode
       chunkfold pyramid image.zarr/0 small.zarr --levels 3 --op max --factor z=2,y=2,x=2
     """
     made = plan_pyramid(source, out, levels, op, _factor(factor), statistics=statistics,

@@ -53,7 +53,7 @@ def image_of(source: Source) -> Image:
     ndim = len(source.shape)
     names = axis_names(source, range(ndim)) or [None] * ndim
     if not any(names):
-        names = list(_UNNAMED[-ndim:]) if ndim <= len(_UNNAMED) else names
+        names = list(_UNNAMED[len(_UNNAMED) - ndim :]) if ndim <= len(_UNNAMED) else names
     axes = []
     for number, name in enumerate(names):
         if name is None:
@@ -114,9 +114,9 @@ def _refuse_others(source: Source, axes: Sequence[Mapping[str, str]]) -> None:
         set(names)
     ) != len(names):
         raise PlanError(
-            f"{source.name}: its axes are {', '.join(map(repr, names))}; OME-Zarr's images have "
-            "2 to 5, of which the last 2 or 3 are called z, y, x, perhaps behind t and c: name the "
-            "array's dimension_names so"
+            f"{source.name}: its axes are {', '.join(map(repr, names)) or 'none'}; OME-Zarr's "
+            "images have 2 to 5, of which the last 2 or 3 are called z, y, x, perhaps behind t and "
+            "c: name the array's dimension_names so"
         )
 
 

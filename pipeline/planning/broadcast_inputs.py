@@ -6,13 +6,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from chunkfold.boxes import region_shape
-from chunkfold.errors import DeviceError, PlanError
+from chunkfold.errors import DeviceError, PlanError, SourceError
 from chunkfold.grid import Axis, Piece
 from chunkfold.kernels import Monoid, as_monoid
 from chunkfold.kernels.catalogue.named import is_known
@@ -23,7 +22,7 @@ from chunkfold.positions import crossed
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.axis_names import Named, axis_names
 from chunkfold.sources.cf_packing import packing_of
-from chunkfold.sources.named_labels import coordinate_of
+from chunkfold.sources.named_labels import coordinate_of, may_name, nothing_named
 from chunkfold.sources.opening import open_any
 from chunkfold.stores.addresses import NO_OPTIONS
 from chunkfold.units import size_text
@@ -148,11 +147,16 @@ def _held(
     given: Any, what: str, source: Named, chosen: Sequence[Axis], options: StorageOptions | None
 ) -> BroadcastInput:
     dims: Sequence[str | None] | None
-    beside = coordinate_of(os.fspath(given), source) if _may_name(given) else None
+    beside = coordinate_of(os.fspath(given), source) if may_name(given) else None
     if beside is not None:
         name, values, dims = beside.name, beside.values, beside.dims
     else:
-        name, values, dims = _opened(given, what, options or NO_OPTIONS)
+        try:
+            name, values, dims = _opened(given, what, options or NO_OPTIONS)
+        except SourceError as error:
+            if not may_name(given):
+                raise
+            raise nothing_named(what, given, source, error) from error
     along = _along(name, values.shape, dims, source)
     # Axes of one element that the data have more of are none.
     lacks = [n for n, axis in enumerate(along) if values.shape[n] == 1 != source.shape[axis]]
@@ -197,11 +201,6 @@ def _array(given: Any, what: str) -> np.ndarray:
 
 def _is_address(given: Any) -> bool:
     return isinstance(given, (str, os.PathLike))
-
-
-def _may_name(given: Any) -> bool:
-    """Whether it may be the name of an array beside the data, as labels may."""
-    return _is_address(given) and not isinstance(given, Path) and "/" not in os.fspath(given)
 
 
 def _along(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,7 +14,7 @@ from chunkfold.sources.axis_names import Named
 from chunkfold.sources.bins import Bins, Intervals
 from chunkfold.sources.label_numbers import numbered
 from chunkfold.sources.labels import GivenLabels, read_labels
-from chunkfold.sources.named_labels import known_names, named_labels
+from chunkfold.sources.named_labels import may_name, named_labels, nothing_named
 from chunkfold.sources.resampling import Resampling
 
 
@@ -57,7 +56,7 @@ def _read(
     by: Any, data: Named, options: StorageOptions | None, *, mask_and_scale: bool, fractions: bool
 ) -> GivenLabels:
     """Read an array of labels: what a text names beside the data, before it is an address."""
-    named = isinstance(by, str) and "/" not in by and not by.endswith(".npy")
+    named = may_name(by)
     if named and (found := named_labels(by, data)) is not None:
         return found
     try:
@@ -65,10 +64,8 @@ def _read(
     except SourceError as error:
         if not named:
             raise
-        raise SourceError(
-            f"by {os.fspath(by)!r} names nothing beside {data.name}, which has {known_names(data)}"
-            f" (of dates parts too, as 'time.month'), nor an array elsewhere: {error}"
-        ) from error
+        parts = " (of dates parts too, as 'time.month')"
+        raise nothing_named("by", by, data, error, parts) from error
 
 
 def numbers_of(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -204,6 +206,24 @@ def _dates(
     except (ValueError, OverflowError, ImportError) as error:
         why = str(error).partition("\n")[0]
         raise SourceError(f"{data.name}: dates of its {name!r} are not understood: {why}") from None
+
+
+def may_name(given: Any) -> bool:
+    """Whether something may be the name of an array beside data, before it is an address."""
+    if isinstance(given, Path) or not isinstance(given, (str, os.PathLike)):
+        return False
+    text = os.fspath(given)
+    return "/" not in text and not text.endswith(".npy")
+
+
+def nothing_named(
+    what: str, given: Any, data: Named, error: SourceError, more: str = ""
+) -> SourceError:
+    """Return what to raise of a name that is no coordinate's, nor an array's elsewhere."""
+    return SourceError(
+        f"{what} {os.fspath(given)!r} names nothing beside {data.name}, which has "
+        f"{known_names(data)}{more}, nor an array elsewhere: {error}"
+    )
 
 
 def known_names(data: Named) -> str:

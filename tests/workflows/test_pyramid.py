@@ -443,6 +443,9 @@ def test_an_image_has_axes_that_ome_zarr_has(tmp_path: Path):
     path = image(tmp_path / "a", np.ones((4, 4, 4), "u1"), (4, 4, 4), dimension_names="xyt")
     with pytest.raises(PlanError, match="its axes are 'x', 'y', 't'; OME-Zarr's"):
         pyramid(path, tmp_path / "b", 1)
+    zarr.open_group(str(tmp_path / "c")).create_array("0", data=np.float32(3))
+    with pytest.raises(PlanError, match="its axes are none; OME-Zarr's"):
+        pyramid(tmp_path / "c" / "0", tmp_path / "b", 1)
 
 
 def test_the_command_writes_one(tmp_path: Path):

@@ -40,12 +40,11 @@ from chunkfold.workflows.pyramid_checks import LevelFactor
 )  # fmt: skip
 @click.option(
     "--histogram", is_flag=True,
-    help="Count the elements of the whole image by bins, too: sixteen to a power of two, or those "
-    "of --edges.",
+    help="Count the elements of the whole image by bins, too: sixteen to a power of two.",
 )  # fmt: skip
 @click.option(
     "--edges", metavar="EDGES",
-    help="Bins of that histogram: their edges, '0,10,100', or LOW:HIGH:BINS of equal width.",
+    help="Count them by these bins: their edges, '0,10,100', or LOW:HIGH:BINS of equal width.",
 )  # fmt: skip
 @click.option("--skipna", is_flag=True, help="Take elements that are NaN for absent.")
 @options.mask_and_scale

@@ -35,9 +35,11 @@ from chunkfold.sources.data_arrays import is_of_xarray
 _OF_RUNS = ("compute", "client", "on_event")
 """What `reduce` is given beside options."""
 _SEL = ("sel", "sel_method", "sel_tolerance")
-_OF_ALL = ("min", "max", "minmax", "argmin", "argmax", "count", "any", "all", "count_nonzero")
+_ALLOWED_FOR_TIMES = (
+    "min", "max", "minmax", "argmin", "argmax", "count", "any", "all", "count_nonzero",
+)  # fmt: skip
 _OF_TIMES: Mapping[str, Collection[str]] = MappingProxyType(
-    {"M": (*_OF_ALL, "mean"), "m": (*_OF_ALL, "mean", "sum")}
+    {"M": (*_ALLOWED_FOR_TIMES, "mean"), "m": (*_ALLOWED_FOR_TIMES, "mean", "sum")}
 )
 """Reductions of dates and of time spans; of a Dataset others leave these out, as xarray does."""
 
@@ -49,8 +51,8 @@ def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op] | Questions, **giv
     as it was. As in xarray an array is reduced over those of the axes that it has, one that has
     none of them is as if each of its elements was reduced alone, and what cannot be reduced is left
     out: texts, sums of dates. One that lacks axes of the weights or of a mask is the same along
-    them. Each array is read once for all questions; but once more for those whose weights or masks
-    have other axes that it lacks.
+    them. Each array is read once for all questions. Those whose weights or masks have axes that it
+    lacks take a read of their own.
 
     Returns
     -------
@@ -68,11 +70,11 @@ def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op] | Questions, **giv
     common = {name: given.pop(name) for name in (*_OF_RUNS, *COMMON) if name in given}
     if isinstance(op, Mapping):
         check_questions(op)
-        each = {name: _OfDataset.asked(dataset, name, one, given) for name, one in op.items()}
+        each = {name: _DatasetQuestion.asked(dataset, name, one, given) for name, one in op.items()}
     else:
-        each = {"": _OfDataset(dataset, op, given)}
+        each = {"": _DatasetQuestion(dataset, op, given)}
     for name, held in whole.data_vars.items():
-        for array, questions in _reads(held, dataset[name], each):
+        for array, questions in _reads_of(held, dataset[name], each):
             own = dict(common)
             if any(dim in index for dim in array.dims):
                 own["selection"] = tuple(index.get(str(dim), slice(None)) for dim in array.dims)
@@ -81,26 +83,26 @@ def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op] | Questions, **giv
             else:
                 made = {"": reduce(array, questions[""].op, **own, **questions[""].given)}
             for question, results in made.items():
-                each[question].take(name, results)
+                each[question].add(name, results)
     answers = {question: asked.answer(dataset) for question, asked in each.items()}
     return answers if isinstance(op, Mapping) else answers[""]
 
 
-def _reads(
-    held: xr.DataArray, selected: xr.DataArray, each: Mapping[str, _OfDataset]
+def _reads_of(
+    held: xr.DataArray, selected: xr.DataArray, each: Mapping[str, _DatasetQuestion]
 ) -> list[tuple[xr.DataArray, dict[str, Question]]]:
     """Return what is read of an array, and for which questions; others keep it as it is."""
     reads: dict[tuple[Hashable, ...], tuple[xr.DataArray, dict[str, Question]]] = {}
     for name, asked in each.items():
-        if asked.leaves(selected):
-            asked.keep(selected)
+        if asked.passes(selected):
+            asked.keep_unchanged(selected)
         elif (found := asked.of_array(held)) is not None:
             array, question = found
             reads.setdefault(array.dims, (array, {}))[1][name] = question
     return list(reads.values())
 
 
-class _OfDataset:
+class _DatasetQuestion:
     """A question of a Dataset: what it is to each array, and what came of it."""
 
     def __init__(
@@ -112,7 +114,7 @@ class _OfDataset:
         names = [one if isinstance(one, str) else one.name for one in ops]
         self._coarsen = self._given.pop("coarsen", None)
         self._labels = labels_of(dataset, self._given)
-        more = [dim for one in _along(self._given) for dim in one.dims]
+        more = [dim for one in _xarray_inputs(self._given) for dim in one.dims]
         axis = self._given.pop("axis", None)
         self._dims = _dims_beside(self._coarsen, dataset, axis, more)
         if "histogram" in names:
@@ -124,13 +126,13 @@ class _OfDataset:
     @classmethod
     def asked(
         cls, dataset: xr.Dataset, name: str, question: Question, given: Mapping[str, Any]
-    ) -> _OfDataset:
+    ) -> _DatasetQuestion:
         """Return one of several; what is wrong with it is told with its name."""
         refuse_other(name, question)
         with of_question(name):
             return cls(dataset, question.op, {**given, **question.given})
 
-    def leaves(self, array: xr.DataArray) -> bool:
+    def passes(self, array: xr.DataArray) -> bool:
         """Whether an array stays as it is, as in xarray's coarsen."""
         return bool(self._coarsen) and not {*array.dims} & {*self._dims, *self._coarsen}
 
@@ -145,18 +147,18 @@ class _OfDataset:
         integers, labels = _of_integers(array, given), self._labels.along(array.dims)
         return array, Question(able, {"axis": axis, **given, **own, **integers, **labels})
 
-    def take(self, name: Hashable, results: Mapping[str, Any]) -> None:
+    def add(self, name: Hashable, results: Mapping[str, Any]) -> None:
         """Keep the results of an array, by op."""
         for called, one in results.items():
             self._found[called][name] = one
 
-    def keep(self, array: xr.DataArray) -> None:
+    def keep_unchanged(self, array: xr.DataArray) -> None:
         """Keep an array as it is."""
-        self.take(array.name, dict.fromkeys(self._found, array))
+        self.add(array.name, dict.fromkeys(self._found, array))
 
     def answer(self, dataset: xr.Dataset) -> Any:
         """Return what was kept: a Dataset, or several by op."""
-        left = _left(dataset, [*self._dims, *(self._coarsen or ())])
+        left = _remaining_coordinates(dataset, [*self._dims, *(self._coarsen or ())])
         datasets = {called: left.assign(made) for called, made in self._found.items()}
         return next(iter(datasets.values())) if self._alone else datasets
 
@@ -236,7 +238,7 @@ def _with_axes_of(array: xr.DataArray, given: Mapping[str, Any]) -> xr.DataArray
 
     It is the same along these, behind its own, as xarray broadcasts it.
     """
-    for one in _along(given):
+    for one in _xarray_inputs(given):
         lacking = {dim: size for dim, size in one.sizes.items() if dim not in array.dims}
         array = array.expand_dims(lacking, [*range(array.ndim, array.ndim + len(lacking))])
     return array
@@ -254,14 +256,14 @@ def _of_integers(array: xr.DataArray, given: Mapping[str, Any]) -> dict[str, Any
     return {"dtype": given.get("dtype") or "float64"}
 
 
-def _along(given: Mapping[str, Any]) -> list[xr.DataArray]:
+def _xarray_inputs(given: Mapping[str, Any]) -> list[xr.DataArray]:
     """Return the weights and the masks that are xarray's."""
     where = given.get("where")
     masks = where if isinstance(where, tuple) else (where,)
     return [one for one in (given.get("weights"), *masks) if is_of_xarray(one)]
 
 
-def _left(dataset: xr.Dataset, dims: Sequence[Hashable]) -> xr.Dataset:
+def _remaining_coordinates(dataset: xr.Dataset, dims: Sequence[Hashable]) -> xr.Dataset:
     """Return a Dataset of the coordinates that have none of some axes."""
     lost = [name for name, one in dataset.variables.items() if {*dims} & {*one.dims}]
     return dataset.drop_vars({*lost, *dataset.data_vars})

@@ -23,9 +23,12 @@ _COLORS = ("FF0000", "00FF00", "0000FF", "FF00FF", "00FFFF", "FFFF00")
 def channels(image: Image, request: Request, summary: Mapping[str, Any]) -> dict[str, Any]:
     """Return what says how channels are shown: from the least element to the greatest.
 
-    Nothing is said where the statistics are not there, or are no numbers. The range that a viewer
-    lets one choose from is that of the elements; of integers of 16 bits at most that of the dtype.
+    Nothing is said of labels, nor where the statistics are not there, or no numbers. The range that
+    a viewer lets one choose from is that of the elements; of integers of 16 bits at most that of
+    the dtype.
     """
+    if request.modes:
+        return {}
     start, end = jsonable(summary.get("min")), jsonable(summary.get("max"))
     if not all(isinstance(one, (int, float)) and math.isfinite(one) for one in (start, end)):
         return {}

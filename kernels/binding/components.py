@@ -71,8 +71,8 @@ def components_of(
         ]
         ends = {name for state in trees.states for name in state.end}
         apart = [component(field) for field in scalars if field.name not in ends]
-        return [*ended, *apart, *tables]
-    if all(isinstance(field.op, str) for field in fields):  # also if there is none
+        parts = [*ended, *apart, *tables]
+    elif all(isinstance(field.op, str) for field in fields):  # also if there is none
         parts = [component(field) for field in fields]
     else:
         parts = [component(*scalars), *tables]

@@ -144,7 +144,7 @@ class OfEachValue:
         fits = (one for one in map(np.dtype, names) if Radix.of(one, outputs).reads == 1)
         small = next(fits, None) if dtype.kind in "iu" else None
         ways = [f"cast them by dtype={small.name!r}, if they fit"] if small else []
-        return " or ".join([*ways, self.otherwise or "reduce fewer outputs at a time"])
+        return ", or ".join([*ways, self.otherwise or "reduce fewer outputs at a time"])
 
     def __call__(self, dtype: np.dtype, outputs: int) -> Monoid:
         """Return it.

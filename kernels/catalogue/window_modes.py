@@ -1,7 +1,7 @@
 """The most frequent label of each window of an image, and of windows of these: exact counts.
 
-Of a window whose elements are alike one label is kept; of every other one how many elements have
-each of its labels. Where labels are regions few windows have several.
+A uniform window keeps its one label, a mixed one a count for each of its labels. Where labels are
+regions few windows are mixed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 _STRIP = 1 << 20
 """Elements that are looked at together, where windows are no larger."""
 _BYTES = 128
-"""Of memory for each of them, where hardly two neighbours are alike."""
+"""Memory for each element of a strip, where hardly two neighbours have the same label."""
 
 
 @dataclass(frozen=True)
@@ -24,38 +24,38 @@ class _Windows:
     """The windows of a level."""
 
     modes: np.ndarray
-    """The label of each that most of its elements have."""
-    alike: np.ndarray
-    """Whether all of them have it: bool, of the same shape."""
+    """The most frequent label of each."""
+    uniform: np.ndarray
+    """Whether all of its elements have that label: bool, of the same shape."""
     lengths: tuple[np.ndarray, ...]
-    """Along each axis of how many elements they are."""
-    counts: _Counts
-    """Of those windows that are not alike."""
+    """Elements of a window along each axis, int64."""
+    mixed: _LabelCounts
+    """All labels of windows that are not uniform."""
 
 
 @dataclass(frozen=True)
-class _Counts:
-    """How many elements of a window have a label: of each window all of its labels."""
+class _LabelCounts:
+    """How often labels are there in windows: sorted by windows, and by labels within each."""
 
     windows: np.ndarray
-    """Numbers of the windows in C order, int64, (counts,)."""
+    """Numbers of windows, in C order: int64, (entries,)."""
     labels: np.ndarray
-    elements: np.ndarray
-    """int64, (counts,)."""
+    counts: np.ndarray
+    """int64, (entries,)."""
 
 
 def window_modes(labels: np.ndarray, factors: Sequence[Sequence[int]]) -> list[np.ndarray]:
     """Return, level by level, the label that most elements of each window have.
 
-    Of several labels that as many have it is the least. Windows at the ends of axes are of fewer.
+    Of several that are as frequent it is the least. Windows at the ends of axes are smaller.
 
     Parameters
     ----------
     labels
         Integers or bools, of at least one.
     factors
-        For each level how many windows of the one before are one along each axis; of the first how
-        many elements.
+        For the first level the elements of a window along each axis; for each other one how many
+        windows of the level before are one.
 
     Returns
     -------
@@ -84,7 +84,7 @@ def _of_strip(labels: np.ndarray, factors: Sequence[Sequence[int]]) -> list[np.n
         labels,
         np.ones(labels.shape, bool),
         tuple(np.ones(n, np.int64) for n in labels.shape),
-        _Counts(none, np.empty(0, labels.dtype), none),
+        _LabelCounts(none, np.empty(0, labels.dtype), none),
     )
     made = []
     for by in factors:
@@ -97,71 +97,71 @@ def _coarser(finer: _Windows, by: Sequence[int]) -> _Windows:
     """Put windows together, so many along each axis."""
     shape = tuple(-(-n // factor) for n, factor in zip(finer.modes.shape, by, strict=True))
     low, high = np.empty(shape, finer.modes.dtype), np.empty(shape, finer.modes.dtype)
-    alike = np.empty(shape, bool)
-    for number, (inner, outer) in enumerate(_each(finer.modes.shape, by)):
-        modes, same = finer.modes[outer], finer.alike[outer]
+    uniform = np.empty(shape, bool)
+    for number, (coarse, fine) in enumerate(_places_in_windows(finer.modes.shape, by)):
+        modes, same = finer.modes[fine], finer.uniform[fine]
         if number:
-            np.minimum(low[inner], modes, out=low[inner])
-            np.maximum(high[inner], modes, out=high[inner])
-            np.logical_and(alike[inner], same, out=alike[inner])
-        else:  # all have one that is first
-            low[...], high[...], alike[...] = modes, modes, same
-    alike &= low == high
+            np.minimum(low[coarse], modes, out=low[coarse])
+            np.maximum(high[coarse], modes, out=high[coarse])
+            np.logical_and(uniform[coarse], same, out=uniform[coarse])
+        else:  # every window has a first place
+            low[...], high[...], uniform[...] = modes, modes, same
+    uniform &= low == high
     lengths = tuple(
         np.add.reduceat(one, np.arange(0, len(one), factor))
         for one, factor in zip(finer.lengths, by, strict=True)
     )
-    counts = _counted(finer, by, alike)
-    _put_most_frequent(counts, low.reshape(-1))
-    return _Windows(low, alike, lengths, counts)
+    mixed = _counted(finer, by, uniform)
+    _put_most_frequent(mixed, low.reshape(-1))  # of uniform windows it has the label already
+    return _Windows(low, uniform, lengths, mixed)
 
 
-def _counted(finer: _Windows, by: Sequence[int], alike: np.ndarray) -> _Counts:
-    """Count the labels of windows that are not alike, of those that they are made of."""
-    shape, outer = finer.modes.shape, alike.shape
-    whole = ~alike
+def _counted(finer: _Windows, by: Sequence[int], uniform: np.ndarray) -> _LabelCounts:
+    """Count the labels of mixed windows, from those of the finer windows that they are made of."""
+    shape, coarse_shape = finer.modes.shape, uniform.shape
+    in_mixed = ~uniform
     for axis, factor in enumerate(by):
-        whole = np.repeat(whole, factor, axis).take(range(shape[axis]), axis)
-    numbers = np.flatnonzero(whole & finer.alike)
-    own = np.unravel_index(numbers, shape)
-    sizes = math.prod(one[at] for one, at in zip(finer.lengths, own, strict=True))
-    before = finer.counts
+        in_mixed = np.repeat(in_mixed, factor, axis).take(range(shape[axis]), axis)
+    numbers = np.flatnonzero(in_mixed & finer.uniform)
+    places = np.unravel_index(numbers, shape)
+    sizes = math.prod(one[at] for one, at in zip(finer.lengths, places, strict=True))
+    before = finer.mixed  # finer windows that are mixed are in mixed ones
 
-    def outer_of(numbers: np.ndarray) -> np.ndarray:
-        at = np.unravel_index(numbers, shape)
-        return np.ravel_multi_index([n // factor for n, factor in zip(at, by, strict=True)], outer)
+    def coarse_of(numbers: np.ndarray) -> np.ndarray:
+        places = np.unravel_index(numbers, shape)
+        coarse = [n // factor for n, factor in zip(places, by, strict=True)]
+        return np.ravel_multi_index(coarse, coarse_shape)
 
-    windows = np.concatenate([outer_of(numbers), outer_of(before.windows)])
+    windows = np.concatenate([coarse_of(numbers), coarse_of(before.windows)])
     labels = np.concatenate([finer.modes.reshape(-1)[numbers], before.labels])
-    elements = np.concatenate([sizes, before.elements])
+    counts = np.concatenate([sizes, before.counts])
     order = np.lexsort((labels, windows))
-    windows, labels, elements = windows[order], labels[order], elements[order]
+    windows, labels, counts = windows[order], labels[order], counts[order]
     new = np.ones(len(windows), bool)
     new[1:] = (windows[1:] != windows[:-1]) | (labels[1:] != labels[:-1])
     firsts = np.flatnonzero(new)
-    if not len(firsts):
-        return before
-    return _Counts(windows[firsts], labels[firsts], np.add.reduceat(elements, firsts))
+    summed = np.add.reduceat(counts, firsts) if len(firsts) else counts
+    return _LabelCounts(windows[firsts], labels[firsts], summed)
 
 
-def _put_most_frequent(counts: _Counts, modes: np.ndarray) -> None:
-    """Give each window the label that most of its elements have: the least one of several."""
-    if not len(counts.windows):
+def _put_most_frequent(mixed: _LabelCounts, modes: np.ndarray) -> None:
+    """Give each window its most frequent label: the least one of several."""
+    if not len(mixed.windows):
         return
-    firsts = np.flatnonzero(np.diff(counts.windows, prepend=-1))
-    most = np.maximum.reduceat(counts.elements, firsts)
-    sizes = np.diff(firsts, append=len(counts.windows))
-    found = np.flatnonzero(counts.elements == np.repeat(most, sizes))[::-1]
-    modes[counts.windows[found]] = counts.labels[found]  # the last one counts: the least label
+    firsts = np.flatnonzero(np.diff(mixed.windows, prepend=-1))
+    most = np.maximum.reduceat(mixed.counts, firsts)
+    sizes = np.diff(firsts, append=len(mixed.windows))
+    found = np.flatnonzero(mixed.counts == np.repeat(most, sizes))[::-1]
+    modes[mixed.windows[found]] = mixed.labels[found]  # the last one stays: the least label
 
 
-def _each(
+def _places_in_windows(
     shape: Sequence[int], by: Sequence[int]
 ) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
-    """Yield for each place in a window which windows have one there, and where those stand."""
+    """Yield for each place in a window which windows have it, and where what stands there is."""
     for firsts in itertools.product(*map(range, by)):
-        outer = tuple(slice(n, None, factor) for n, factor in zip(firsts, by, strict=True))
-        sizes = (len(range(*one.indices(n))) for one, n in zip(outer, shape, strict=True))
-        inner = tuple(slice(0, size) for size in sizes)
-        if all(one.stop for one in inner):
-            yield inner, outer
+        fine = tuple(slice(n, None, factor) for n, factor in zip(firsts, by, strict=True))
+        sizes = (len(range(*one.indices(n))) for one, n in zip(fine, shape, strict=True))
+        coarse = tuple(slice(0, size) for size in sizes)
+        if all(one.stop for one in coarse):
+            yield coarse, fine

@@ -1,6 +1,6 @@
 """Leaves that are larger where accumulators are more bytes than elements.
 
-A leaf reads and writes the accumulators of every output that it meets, of every group. Those of
+A leaf reads and writes the accumulators of every output, and every group, of its elements. Those of
 twelve months of a map are more bytes than the elements of a leaf, and so are those of ten
 statistics: CPUs would wait for memory.
 """
@@ -21,12 +21,12 @@ from chunkfold.planning.together import accumulator_of, layout_beside
 from chunkfold.planning.ways_of_rows import way_of_rows
 from chunkfold.planning.workers import Terms
 
-TARGETS = (32 << 20, 64 << 20, 128 << 20)
-"""Decoded bytes of a leaf, at most."""
+LARGER_BYTES = (32 << 20, 64 << 20, 128 << 20)
+"""Decoded bytes of larger leaves, at most."""
 LEAST_LEAVES = 2
-"""Of each thread that reads: with fewer some would wait for the last."""
+"""Leaves for each thread that reads, at least: with fewer some would wait for the last."""
 _GAIN = 1.25
-"""How many times fewer bytes must be moved for each element, with each target."""
+"""How many times fewer bytes each larger size must move for an element."""
 _LOOKED_AT = 8
 """Leaves of which the keys are looked at."""
 
@@ -36,7 +36,7 @@ def larger_leaves(
 ) -> Layout | None:
     """Return the layout whose leaves are larger than usual; None if they do not pay.
 
-    They are no larger than all accumulators, which are held anyway.
+    Their decoded bytes are at most those of all accumulators: staging takes no more than these.
 
     Parameters
     ----------
@@ -50,22 +50,22 @@ def larger_leaves(
     usual = cut(usual_bytes)[0]
     if usual.coarsened or not usual.elements:
         return None
-    best, (moved, held) = usual, _moved(request, terms, usual)
+    best, (moved, held) = usual, _bytes_moved(request, terms, usual)
     itemsize = max(source.dtype.itemsize for source in request.sources)
-    for target in TARGETS:
-        larger = cut(target)[0]
+    for most_bytes in LARGER_BYTES:
+        larger = cut(most_bytes)[0]
         nbytes = itemsize * leaf_elements(larger)
         if (
-            leaf_elements(best) * itemsize < nbytes <= min(target, held)
+            leaf_elements(best) * itemsize < nbytes <= min(most_bytes, held)
             and larger.leaves >= LEAST_LEAVES * terms.readers * terms.workers
         ):
-            fewer, _ = _moved(request, terms, larger)
+            fewer, _ = _bytes_moved(request, terms, larger)
             if fewer * _GAIN <= moved:
                 best, moved = larger, fewer
     return None if best is usual else best
 
 
-def _moved(request: Request, terms: Terms, first: Layout) -> tuple[float, int]:
+def _bytes_moved(request: Request, terms: Terms, first: Layout) -> tuple[float, int]:
     """Return the bytes that are moved for each element, and those of all accumulators.
 
     Of each input an element is read, and accumulators are read and written.
@@ -81,7 +81,7 @@ def _moved(request: Request, terms: Terms, first: Layout) -> tuple[float, int]:
 
 
 def _accumulators(request: Request, terms: Terms, layout: Layout) -> tuple[float, int]:
-    """Return the bytes of accumulators that a leaf meets for each element, and those of a tile."""
+    """Return the bytes of accumulators that a leaf touches for an element, and those of a tile."""
     accumulator = accumulator_of(request, terms)
     keys = None if request.grouping is None else request.grouping.keys
     way = way_of_rows(accumulator, layout, request.held, len(request.sources), keys, terms.kinds)
@@ -91,18 +91,18 @@ def _accumulators(request: Request, terms: Terms, layout: Layout) -> tuple[float
     whole = accumulator.nbytes * request.groups * layout.most_outputs
     if keys is not None and not isinstance(keys, Keys):
         return 0.0, whole  # whatever leaves are: any element may be in any group
-    return accumulator.nbytes * _met(layout, keys), whole
+    return accumulator.nbytes * _touched(layout, keys), whole
 
 
-def _met(layout: Layout, keys: Keys | None) -> float:
-    """Return how many accumulators of an output leaves meet for each of its elements, about."""
-    met = elements = 0
+def _touched(layout: Layout, keys: Keys | None) -> float:
+    """Return how many accumulators of an output leaves touch for each of its elements, about."""
+    touched = elements = 0
     for part in range(min(layout.parts, _LOOKED_AT)):
         reach = layout.reach((0, 1), (part, part + 1))
         if keys is None:
-            met += 1
+            touched += 1
         else:
             place = tuple(reach[axis] for axis in keys.axes)
-            met += int(np.count_nonzero(keys.counts(place)))
+            touched += int(np.count_nonzero(keys.counts(place)))
         elements += math.prod(reach[n].stop - reach[n].start for n in layout.reduced)
-    return met / max(1, elements)
+    return touched / max(1, elements)

@@ -10,10 +10,10 @@ from dataclasses import replace
 from functools import partial
 
 from chunkfold.errors import PlanError
+from chunkfold.planning.answered_by_others import with_roll_ups
 from chunkfold.planning.blocks import cut_blocks
 from chunkfold.planning.combine_tree import Tree, fan_in
 from chunkfold.planning.costs import flights, leaf_costs, result_bytes
-from chunkfold.planning.finer_questions import with_roll_ups
 from chunkfold.planning.keeping import keepable, kept_bytes, saves_reads
 from chunkfold.planning.kept_between_reads import refuse_much_between_reads
 from chunkfold.planning.larger_leaves import larger_leaves

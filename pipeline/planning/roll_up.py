@@ -16,35 +16,35 @@ from chunkfold.kernels.accumulator.accumulator import Slot
 from chunkfold.kernels.accumulator.component import ELEMENTS, BoundField, Component
 
 _COPIES = 6
-"""Of the other's accumulators, while they are combined."""
+"""Of the finer question's accumulators, while they are combined."""
 
 
 @dataclass(frozen=True)
 class RollUp:
-    """How a question's accumulators are made of those of another, which keeps more axes."""
+    """How a question's accumulators are made of those of another, the finer one."""
 
-    number: int
-    """Of the other, among the questions of a plan."""
-    apart: tuple[int, ...]
-    """Axes that this one reduces, and the other keeps."""
-    combined: int
-    """Accumulators of the other that there are."""
-    folded: Accumulator
-    """This one's, in the form that the other's have."""
+    finer: int
+    """Number of the finer question, among those of a plan."""
+    extra_axes: tuple[int, ...]
+    """Axes that this question reduces, and the finer one keeps."""
+    finer_outputs: int
+    """Number of the finer one's accumulators, of all groups."""
+    form: Accumulator
+    """This question's accumulator, whose exact sums are kept as those of the finer one are."""
     arrays: Mapping[str, str | None]
-    """The other's array that each of its arrays is; None: how many elements there are."""
+    """Array of the finer one for each array of `form`; None: how many elements there are."""
     sums: Mapping[str, str]
     """The same of exact sums, by the names that their arrays begin with."""
     counts: str | None
-    """The other's array that counts elements; None if its partials know."""
+    """Array of the finer one that counts elements; None if its partials have a count."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes of a block's accumulators of the other, and of copies, while they are combined."""
-        return _COPIES * self.combined * self.folded.nbytes
+        """Bytes of a block's accumulators of the finer one, and of copies, while combined."""
+        return _COPIES * self.finer_outputs * self.form.nbytes
 
     def of(self, partial: Partial) -> Partial:
-        """Return what a partial of the other's has of this one."""
+        """Return what a partial of the finer question has of this one: it has the same outputs."""
         known = partial.count if self.counts is None else partial.arrays[self.counts]
         counts = np.array(np.broadcast_to(known, partial.outputs), np.int64)
         arrays = {
@@ -57,65 +57,71 @@ class RollUp:
 
 def roll_up(
     accumulator: Accumulator,
-    other: Accumulator,
-    number: int,
-    apart: tuple[int, ...],
-    combined: int,
+    of_finer: Accumulator,
+    finer: int,
     *,
-    counted: bool,
+    extra_axes: tuple[int, ...],
+    finer_outputs: int,
+    has_count: bool,
 ) -> RollUp | None:
-    """Return how an accumulator is made of another's; None if it is not.
+    """Return how an accumulator is made of a finer question's; None if it is not.
 
-    Each of its components must be one of the other's, and read nothing of where elements are.
+    Each of its components must be one of that, and read nothing of where elements are.
 
     Parameters
     ----------
-    number, apart, combined
+    finer, extra_axes, finer_outputs
         Fields of a `RollUp`.
-    counted
-        Whether the other's partials know how many elements they are of.
+    has_count
+        Whether the finer one's partials know of how many elements they are.
     """
-    own = accumulator if other.in_limbs else accumulator.for_outputs(2)
-    inputs = own.stored, own.value, own.swapped, own.packings
-    if inputs != (other.stored, other.value, other.swapped, other.packings):
+    form = accumulator if of_finer.in_limbs else accumulator.for_outputs(2)
+    inputs = form.stored, form.value, form.swapped, form.packings
+    if inputs != (of_finer.stored, of_finer.value, of_finer.swapped, of_finer.packings):
         return None
-    if own.uses_index or (other.in_limbs and not accumulator.in_limbs):
+    if form.uses_index or (of_finer.in_limbs and not accumulator.in_limbs):
         return None
-    numbers = {_identity(part): n for n, part in reversed([*enumerate(other.components)])}
-    elements = numbers.get(_identity(Component("", (ELEMENTS,))))
-    counts = None if counted or elements is None else Slot(elements, ELEMENTS).name
-    if not counted and counts is None:
+    numbers = {_comparable(part): n for n, part in reversed([*enumerate(of_finer.components)])}
+    elements = numbers.get(_comparable(_COUNT))
+    counts = None if has_count or elements is None else Slot(elements, ELEMENTS).name
+    if not has_count and counts is None:
         return None
-    homes = [numbers.get(_identity(part)) for part in own.components]
+    sources = [numbers.get(_comparable(part)) for part in form.components]
     arrays: dict[str, str | None] = {}
-    for slot in own.slots:
-        home, part = homes[slot.component], own.components[slot.component]
-        if home is not None:
-            field = other.components[home].fields[part.fields.index(slot.field)]
-            arrays[slot.name] = replace(slot, component=home, field=field).name
-        elif _identity(part) == _identity(Component("", (ELEMENTS,))):
+    for slot in form.slots:
+        source, part = sources[slot.component], form.components[slot.component]
+        if source is not None:
+            field = of_finer.components[source].fields[part.fields.index(slot.field)]
+            arrays[slot.name] = replace(slot, component=source, field=field).name
+        elif _comparable(part) == _comparable(_COUNT):
             arrays[slot.name] = counts
         else:
             return None
     sums = {}
-    for n, home in enumerate(homes):
-        if home is not None and own.components[n].limbs:
-            sums[_first(own, n)] = _first(other, home)
-    return RollUp(number, apart, combined, own, arrays, sums, counts)
+    for n, source in enumerate(sources):
+        if source is not None and form.components[n].limbs:
+            sums[_sum_name(form, n)] = _sum_name(of_finer, source)
+    return RollUp(finer, extra_axes, finer_outputs, form, arrays, sums, counts)
 
 
-def _first(accumulator: Accumulator, number: int) -> str:
-    """Return the name that the arrays of a component's first field begin with."""
+_COUNT = Component("", (ELEMENTS,))
+
+
+def _sum_name(accumulator: Accumulator, number: int) -> str:
+    """Return what the arrays of a component's sum begin with."""
     return Slot(number, accumulator.components[number].fields[0]).name
 
 
-def _identity(part: Component) -> object:
-    """Return what two components share that are the same but for their form, and for names."""
-    named = all(isinstance(field.op, str) for field in part.fields) and part.state is None
-    fields = tuple(_limbed(field, named=named) for field in part.fields)
+def _comparable(part: Component) -> object:
+    """Return what is equal of components that fold the same, however their sums are kept.
+
+    Names of fields count only where trees read fields by them.
+    """
+    by_name = part.state is not None or not all(isinstance(f.op, str) for f in part.fields)
+    fields = tuple(_with_limbs(field, by_name=by_name) for field in part.fields)
     return replace(part, fields=fields).identity
 
 
-def _limbed(field: BoundField, *, named: bool) -> BoundField:
+def _with_limbs(field: BoundField, *, by_name: bool) -> BoundField:
     limbed = field.with_limbs()
-    return replace(limbed, name="") if named else limbed
+    return limbed if by_name else replace(limbed, name="")

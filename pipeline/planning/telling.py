@@ -87,8 +87,8 @@ def _asked(plan: Plan, first: Plan) -> Iterator[str]:
         yield f"question  {plan.request.question}"
     roll_up = plan.request.roll_up
     if roll_up is not None:
-        finer = first.together[roll_up.number].request.question
-        yield f"made of   what is folded for {finer}: no element is folded again"
+        finer = first.together[roll_up.finer].request.question
+        yield f"made of   what {finer} keeps for each of its results: no pass over the data"
     yield from _reduced(plan)
     yield from _held(plan)
     yield from _grouped(plan)

@@ -64,9 +64,9 @@ def refuse_other_windows(requests: Sequence[Request]) -> None:
     for one in windowed[1:]:
         if _windows(one) != _windows(windowed[0]):
             raise PlanError(
-                f"{one.question}: its windows are {_windows(one)}, but those of "
-                f"{windowed[0].question} are {_windows(windowed[0])}: leaves end where windows do, "
-                "so give all the same, or ask in several reads"
+                f"{one.question}: its windows are {_told(one)}, but those of "
+                f"{windowed[0].question} are {_told(windowed[0])}: leaves end where windows do, so "
+                "give all the same, or ask in several reads"
             )
     for one, other in itertools.product(windowed, requests):
         if [axis.length for axis in one.chosen] != [axis.length for axis in other.chosen]:
@@ -78,6 +78,10 @@ def refuse_other_windows(requests: Sequence[Request]) -> None:
 
 def _windows(request: Request) -> tuple[int, ...]:
     return tuple(axis.window for axis in request.chosen)
+
+
+def _told(request: Request) -> str:
+    return ", ".join(f"{size:,} along {n}" for n, size in enumerate(_windows(request)) if size)
 
 
 def layout_beside(request: Request, first: Layout) -> Layout:

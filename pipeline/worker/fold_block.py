@@ -32,11 +32,11 @@ from chunkfold.sources.absent_objects import missed_of
 from chunkfold.sources.source import Source
 from chunkfold.stores.requests import Requests, flight
 from chunkfold.worker.block_report import BlockTimes, DeviceReport, Report, merge
+from chunkfold.worker.combine_finer import combined_finer
 from chunkfold.worker.computing import TaskProgress, sources_in
 from chunkfold.worker.fold_tile import tiles_of
 from chunkfold.worker.law_trials import try_on_data
 from chunkfold.worker.metrics import count_block
-from chunkfold.worker.rolled_up import rolled_up
 from chunkfold.worker.some_groups import combined_groups
 from chunkfold.worker.stream import LeafStream
 from chunkfold.worker.tasks import is_cancelled, is_unwanted
@@ -206,8 +206,8 @@ def _beside(stream: LeafStream, first: Mapping[int, Partial]) -> tuple[Mapping[i
     def of(n: int) -> Mapping[int, Partial]:
         roll_up = works[n].roll_up
         if n not in found and roll_up is not None:
-            finer = roll_up.number
-            found[n] = rolled_up(works[n], works[finer], of(finer), stream.combine)
+            finer = roll_up.finer
+            found[n] = combined_finer(works[n], works[finer], of(finer), stream.combine)
         return found[n]
 
     return tuple(map(of, range(1, len(works))))

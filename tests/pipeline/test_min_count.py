@@ -171,3 +171,14 @@ def test_integers_are_refused_whatever_else_is_asked(skipna: bool):
         cf.ChunkfoldError, match="min_count is 2, but 'sum' of int64 is int64, which has no NaN"
     ):
         cf.reduce(np.arange(5), "sum", skipna=skipna, min_count=2)
+
+
+@pytest.mark.parametrize("dtype", ["int16", "uint64", "bool"])
+@pytest.mark.parametrize("op", ["mean", "var", "norm2"])
+@pytest.mark.parametrize("by", [None, np.arange(SHAPE[0]) % 2])
+def test_integers_that_none_is_missing_of_have_a_count_too(dtype: str, op: str, by: Any):
+    values = RNG.integers(0, 9, SHAPE).astype(dtype)
+    given: dict[str, Any] = {"axis": 0, "skipna": True, "by": by}
+    plain, each = cf.reduce(values, op, **given), SHAPE[0] if by is None else SHAPE[0] // 2
+    np.testing.assert_array_equal(cf.reduce(values, op, min_count=each, **given), plain)
+    assert np.isnan(cf.reduce(values, op, min_count=each + 1, **given)).all()

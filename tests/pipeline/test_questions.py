@@ -368,7 +368,7 @@ def test_the_memory_of_all_of_them_counts(stores: Path):
         (
             {"a": cf.ask(coarsen={0: 2}), "b": cf.ask(coarsen={0: 3})},
             {},
-            r"b: its windows are \(3, 0, 0\), but those of a are \(2, 0, 0\): leaves end",
+            "b: its windows are 3 along 0, but those of a are 2 along 0: leaves end",
         ),
         (
             {"a": cf.ask(), "b": cf.ask(coarsen={1: 2}, boundary="trim")},

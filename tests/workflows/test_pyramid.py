@@ -404,6 +404,7 @@ def test_modes_count_every_label_of_the_image(
     paths = check_ome(made)
     ome: Any = made.attrs["ome"]
     assert ome["multiscales"][0]["type"] == "mode"
+    assert "omero" not in ome
     for number, one in enumerate(paths, 1):
         got: Any = made[one]
         assert got.dtype == values.dtype

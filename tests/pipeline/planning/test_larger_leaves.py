@@ -25,7 +25,7 @@ def small_leaves(monkeypatch):
     """Make leaves of one chunk usual and of four larger, on every device."""
     monkeypatch.setattr(planner, "LEAF_BYTES", 1)
     monkeypatch.setattr(labelled_rows, "KINDS", frozenset({"cpu", "gpu"}))
-    monkeypatch.setattr(larger_leaves, "TARGETS", (25_000,))
+    monkeypatch.setattr(larger_leaves, "LARGER_BYTES", (25_000,))
     monkeypatch.setattr(larger_leaves, "LEAST_LEAVES", 0)
 
 
@@ -65,7 +65,7 @@ def test_results_are_those_of_smaller_leaves(path: str, monkeypatch, given: dict
     given = {"by": MONTHS, "axis": 0, **given}
     larger = cf.plan(path, ops, **given).leaf_bytes
     got = cf.reduce(path, ops, **given)
-    monkeypatch.setattr(larger_leaves, "TARGETS", ())
+    monkeypatch.setattr(larger_leaves, "LARGER_BYTES", ())
     assert cf.plan(path, ops, **given).leaf_bytes < larger
     same(got, cf.reduce(path, ops, **given))
 
@@ -90,7 +90,7 @@ def test_leaves_are_no_larger_than_what_is_held_anyway(path: str):
     ("module", "name", "value"),
     [
         (larger_leaves, "LEAST_LEAVES", 99),
-        (larger_leaves, "TARGETS", (12_287,)),
+        (larger_leaves, "LARGER_BYTES", (12_287,)),
         (labelled_rows, "KINDS", frozenset()),
     ],
 )

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkfold as cf
-from chunkfold.planning import blocks, finer_questions, labelled_rows, planner
+from chunkfold.planning import answered_by_others, blocks, labelled_rows, planner
 from chunkfold.planning.questions import Question
 from chunkfold.planning.work import Work
 from tests.conftest import DEVICES
@@ -49,7 +49,7 @@ COARSER: Mapping[str, Mapping[str, Any]] = {
 def few_elements(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make it pay for few elements, on every device; leaves and blocks are several."""
     monkeypatch.setattr(labelled_rows, "KINDS", frozenset({"cpu", "gpu"}))
-    monkeypatch.setattr(finer_questions, "LEAST_ELEMENTS", 0)
+    monkeypatch.setattr(answered_by_others, "LEAST_ELEMENTS", 0)
     monkeypatch.setattr(planner, "LEAF_BYTES", 512)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (1024, 2048))
     monkeypatch.setattr(blocks, "TO_PARTIAL", 0)
@@ -78,7 +78,7 @@ def made_of(source: Any, questions: Mapping[str, Question], **common: Any) -> di
     plan = cf.plan(source, questions, **common)
     each = [(one.request, one.request.roll_up) for one in plan.together]
     names = [request.question for request, _ in each]
-    return {one.question: names[roll_up.number] for one, roll_up in each if roll_up is not None}
+    return {one.question: names[roll_up.finer] for one, roll_up in each if roll_up is not None}
 
 
 @pytest.mark.parametrize("name", [*ARRAYS])
@@ -128,7 +128,7 @@ def test_questions_are_made_of_the_coarsest_that_has_all_they_need(stores: Path)
     work = Work.of("run", cf.plan(stores / "narrow", questions))
     assert len(work.folded_beside) == 2
     told = str(cf.plan(stores / "narrow", questions))
-    assert "made of   what is folded for zones: no element is folded again" in told
+    assert "made of   what zones keeps for each of its results: no pass over the data" in told
 
 
 @pytest.mark.parametrize(
@@ -158,8 +158,8 @@ def test_a_question_that_lacks_something_folds_elements(finer: Question, own: Qu
     ("module", "name", "value"),
     [
         (labelled_rows, "KINDS", frozenset()),
-        (finer_questions, "LEAST_ELEMENTS", 25),
-        (finer_questions, "MOST_BYTES", 99),
+        (answered_by_others, "LEAST_ELEMENTS", 25),
+        (answered_by_others, "MOST_BYTES", 99),
     ],
 )
 def test_a_question_folds_elements_where_that_is_no_more_work(

@@ -1,6 +1,6 @@
-"""Questions that fold no element: they are made of what another keeps for each of its outputs.
+"""Questions that need no pass over the data: another keeps all they need for finer outputs.
 
-Where a map of means over time is asked for, the means of its zones need not be folded again.
+Where a map of means over time is asked for, means of its zones are made of the map's sums.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ from chunkfold.planning.workers import Terms
 
 
 def with_roll_ups(request: Request, terms: Terms) -> Request:
-    """Return questions of which those are made of others that can be, and gain by it.
+    """Return questions that say of which other each is made, where it can be and is less work.
 
-    The first one is folded. A question may be made of one that is made of another itself.
+    Elements are folded for the request itself in any case. A question may be made of one that is
+    made of another in its turn.
     """
     requests, made = request.together, dict[int, RollUp | None]()
     sizes = [one.groups * one.outputs for one in requests]
-    finest_first = sorted(range(len(requests)), key=lambda n: (n > 0, -sizes[n]))
-    for place, own in enumerate(finest_first[1:], 1):
-        finer = sorted(finest_first[:place], key=sizes.__getitem__)
-        each = (_made_of(requests, own, other, terms) for other in finer)
+    # The request itself, and then whoever has most outputs: a question is made of one before it.
+    order = sorted(range(len(requests)), key=lambda n: (n > 0, -sizes[n]))
+    for place, own in enumerate(order[1:], 1):
+        smallest_first = sorted(order[:place], key=sizes.__getitem__)
+        each = (_made_of(requests, own, finer, terms) for finer in smallest_first)
         made[own] = next((one for one in each if one is not None), None)
     first, *others = (_with(one, made.get(n)) for n, one in enumerate(requests))
     return replace(first, beside=tuple(others)) if others else first
@@ -40,41 +42,48 @@ def _with(request: Request, roll_up: RollUp | None) -> Request:
     return request if request.roll_up is roll_up else replace(request, roll_up=roll_up)
 
 
-def _made_of(requests: Sequence[Request], own: int, other: int, terms: Terms) -> RollUp | None:
+def _made_of(
+    requests: Sequence[Request], own_number: int, finer_number: int, terms: Terms
+) -> RollUp | None:
     """Return how a question is made of another; None if it is not."""
-    one, finer = requests[own], requests[other]
-    accumulator = accumulator_of(one, terms)
-    if any(statistic.rounds for statistic in one.bound(fp64=terms.fp64).statistics):
+    own, finer = requests[own_number], requests[finer_number]
+    accumulator = accumulator_of(own, terms)
+    if any(statistic.rounds for statistic in own.bound(fp64=terms.fp64).statistics):
         return None  # the order of elements is then in its last bits
-    if not _rolls(one, finer) or not _gains(finer, accumulator, terms):
+    if not _is_of_whole_outputs(own, finer) or not _is_less_work(finer, accumulator, terms):
         return None
-    apart = tuple(n for n in one.reduced if n not in finer.reduced)
-    combined, counted = finer.groups * finer.outputs, finer.grouping is None
     return roll_up(
-        accumulator, accumulator_of(finer, terms), other, apart, combined, counted=counted
+        accumulator,
+        accumulator_of(finer, terms),
+        finer_number,
+        extra_axes=tuple(n for n in own.reduced if n not in finer.reduced),
+        finer_outputs=finer.groups * finer.outputs,
+        has_count=finer.grouping is None,
     )
 
 
-def _rolls(one: Request, finer: Request) -> bool:
+def _is_of_whole_outputs(own: Request, finer: Request) -> bool:
     """Whether every output of a question is of whole outputs of another."""
-    keys, others = (None if r.grouping is None else r.grouping.keys for r in (one, finer))
-    whole = {*finer.reduced} <= {*one.reduced}
-    along = keys is None or (isinstance(keys, Keys) and not {*keys.axes} & {*finer.reduced})
-    plain = not any(
+    keys, finer_keys = (None if r.grouping is None else r.grouping.keys for r in (own, finer))
+    if not {*finer.reduced} <= {*own.reduced}:
+        return False
+    if keys is not None and (not isinstance(keys, Keys) or {*keys.axes} & {*finer.reduced}):
+        return False
+    if any(
         r.streams or r.keeping or r.reads_again or any(axis.window for axis in r.chosen)
-        for r in (one, finer)
-    )
-    return whole and along and plain and _have_all(others) and _alike(one.held, finer.held)
+        for r in (own, finer)
+    ):
+        return False
+    return _every_element_has_a_key(finer_keys) and _same_inputs(own.held, finer.held)
 
 
-def _have_all(keys: AnyKeys | None) -> bool:
-    """Whether every element is in a group."""
+def _every_element_has_a_key(keys: AnyKeys | None) -> bool:
     if keys is None:
         return True
     return isinstance(keys, Keys) and all(bool((one.codes >= 0).all()) for one in keys.factors)
 
 
-def _alike(held: Sequence[BroadcastInput], others: Sequence[BroadcastInput]) -> bool:
+def _same_inputs(held: Sequence[BroadcastInput], others: Sequence[BroadcastInput]) -> bool:
     return len(held) == len(others) and all(
         one.axes == other.axes
         and one.values.dtype == other.values.dtype
@@ -84,7 +93,7 @@ def _alike(held: Sequence[BroadcastInput], others: Sequence[BroadcastInput]) -> 
     )
 
 
-def _gains(finer: Request, accumulator: Accumulator, terms: Terms) -> bool:
+def _is_less_work(finer: Request, accumulator: Accumulator, terms: Terms) -> bool:
     """Whether workers have far fewer accumulators to combine than elements to fold.
 
     A GPU folds elements faster than its host brings accumulators.

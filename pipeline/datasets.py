@@ -6,7 +6,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import xarray as xr
@@ -20,6 +20,7 @@ from chunkfold.kernels.dtypes import stored_name
 from chunkfold.planning.broadcast_inputs import weighted
 from chunkfold.planning.by_coordinates import coordinate_of, positions
 from chunkfold.planning.dataset_labels import labels_of
+from chunkfold.planning.keywords import Keywords, refuse_unknown
 from chunkfold.planning.options import Op, Options
 from chunkfold.planning.questions import (
     COMMON,
@@ -108,6 +109,7 @@ class _DatasetQuestion:
     def __init__(
         self, dataset: xr.Dataset, op: Op | Sequence[Op], given: Mapping[str, Any]
     ) -> None:
+        refuse_unknown(cast("Keywords", given))
         self._given = dict(given)
         self._alone = isinstance(op, (str, Monoid))
         ops = [op] if isinstance(op, (str, Monoid)) else list(op)
@@ -197,7 +199,7 @@ def _dims(dataset: xr.Dataset, axis: Any, more: Sequence[Hashable]) -> list[Hash
     named = [axis] if isinstance(axis, str) or not isinstance(axis, Sequence) else list(axis)
     for one in named:
         if one not in there:
-            known = instead(str(one), list(map(str, there)))
+            known = instead(str(one), list(map(str, there))) if there else "it has no axes"
             raise PlanError(f"the Dataset has no axis {one!r}; {known}")
     return named
 

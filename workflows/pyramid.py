@@ -38,7 +38,6 @@ from chunkfold.workflows.outputs import (
 from chunkfold.workflows.pyramid_checks import (
     Histogram,
     LevelFactor,
-    factors_of,
     histograms_of,
     refuse_format_2,
     refuse_levels,
@@ -180,9 +179,9 @@ def plan_pyramid(
         raise PlanError(f"levels is {levels!r}; a pyramid has 1 or more")
     opened, modes = open_source(source), op == "mode"
     image, windows = image_of(opened), windows_of(opened, factor)
-    # Modes are of elements as they are.
-    own, wide = ("max", dict.fromkeys(windows, 1)) if modes else (op, windows)
-    given = options_of([own], {**options, "coarsen": wide, "boundary": "pad"})
+    # Of modes the elements are read as they are.
+    read = "max" if modes else op
+    given = options_of([read], {**options, "coarsen": windows, "boundary": "pad"})
     whole = [*(SUMMARY if statistics else ()), *histograms_of(histogram)]
     both = {"levels": given, "statistics": options_of(whole, options)} if whole else given
     request = asked(opened, both)
@@ -190,11 +189,12 @@ def plan_pyramid(
     if modes:
         refuse_no_labels(request)
     refuse_op(request, name)
-    factors = factors_of(opened, windows)
+    factors = tuple(axis.window or 1 for axis in request.chosen)
     refuse_levels(request, factors, levels)
+    whole_windows = ((1, by**levels) if modes else (by, by ** (levels - 1)) for by in factors)
     chosen = tuple(
-        replace(axis, together=by**levels // axis.window) if axis.window else axis
-        for axis, by in zip(request.chosen, factors, strict=True)
+        replace(axis, window=window, together=together) if axis.window else axis
+        for axis, (window, together) in zip(request.chosen, whole_windows, strict=True)
     )
     rounds = name in _ROUNDED and opened.dtype.kind in "iu" and not any(request.packings)
     request = replace(

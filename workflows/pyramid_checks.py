@@ -9,7 +9,7 @@ from chunkfold.kernels.catalogue.histograms import histogram
 from chunkfold.kernels.catalogue.named import is_known
 from chunkfold.kernels.monoid.monoid import Monoid
 from chunkfold.planning.request import Request
-from chunkfold.sources.axis_names import axis_numbers, normalized_axes
+from chunkfold.sources.axis_names import axis_numbers
 from chunkfold.sources.source import Source
 from chunkfold.workflows.ome import VERSION
 
@@ -48,14 +48,6 @@ def windows_of(source: Source, factor: LevelFactor) -> dict[int | str, int]:
     return windows
 
 
-def factors_of(source: Source, windows: Mapping[int | str, int]) -> tuple[int, ...]:
-    """Return by how much each axis is to be coarser: 1 if it is not."""
-    factors = [1] * len(source.shape)
-    for axis, by in windows.items():
-        factors[normalized_axes(axis_numbers(source, [axis]), len(factors))[0]] = by
-    return tuple(factors)
-
-
 def refuse_no_labels(request: Request) -> None:
     """Refuse modes of what is no image of labels, or of some of its elements.
 
@@ -74,6 +66,7 @@ def refuse_no_labels(request: Request) -> None:
         "where": request.held or options.where is not None,
         "initial": options.initial is not None,
         "on_bad_chunk='skip'": options.skips,
+        "skipna": options.skipna,
     }
     for name, asked in given.items():
         if asked:
@@ -96,9 +89,7 @@ def refuse_op(request: Request, name: str) -> None:
 def refuse_levels(request: Request, factors: Sequence[int], levels: int) -> None:
     """Refuse levels behind that which has one element along all axes."""
     shrinking = [
-        (-(-axis.length // by), by)
-        for axis, by in zip(request.chosen, factors, strict=True)
-        if by > 1
+        (axis.outputs, by) for axis, by in zip(request.chosen, factors, strict=True) if by > 1
     ]
     useful = 1
     while any(outputs > by ** (useful - 1) for outputs, by in shrinking):

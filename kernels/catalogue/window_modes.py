@@ -6,9 +6,8 @@ regions few windows are mixed.
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,7 +73,7 @@ def mode_bytes(shape: Sequence[int], factors: Sequence[Sequence[int]]) -> int:
 
 def _rows(shape: Sequence[int], factors: Sequence[Sequence[int]]) -> int:
     """Return how many rows along the first axis a strip has, of whole windows of all levels."""
-    least = math.prod(by[0] for by in factors)
+    least = min(math.prod(by[0] for by in factors), shape[0])
     return least * max(1, _STRIP // max(1, least * math.prod(shape[1:])))
 
 
@@ -93,20 +92,11 @@ def _of_strip(labels: np.ndarray, factors: Sequence[Sequence[int]]) -> list[np.n
     return made
 
 
-def _coarser(finer: _Windows, by: Sequence[int]) -> _Windows:
+def _coarser(finer: _Windows, factors: Sequence[int]) -> _Windows:
     """Put windows together, so many along each axis."""
-    shape = tuple(-(-n // factor) for n, factor in zip(finer.modes.shape, by, strict=True))
-    low, high = np.empty(shape, finer.modes.dtype), np.empty(shape, finer.modes.dtype)
-    uniform = np.empty(shape, bool)
-    for number, (coarse, fine) in enumerate(_places_in_windows(finer.modes.shape, by)):
-        modes, same = finer.modes[fine], finer.uniform[fine]
-        if number:
-            np.minimum(low[coarse], modes, out=low[coarse])
-            np.maximum(high[coarse], modes, out=high[coarse])
-            np.logical_and(uniform[coarse], same, out=uniform[coarse])
-        else:  # every window has a first place
-            low[...], high[...], uniform[...] = modes, modes, same
-    uniform &= low == high
+    by = [min(factor, n) for factor, n in zip(factors, finer.modes.shape, strict=True)]
+    low, high = (_reduced(one, finer.modes, by) for one in (np.minimum, np.maximum))
+    uniform = _reduced(np.logical_and, finer.uniform, by) & (low == high)
     lengths = tuple(
         np.add.reduceat(one, np.arange(0, len(one), factor))
         for one, factor in zip(finer.lengths, by, strict=True)
@@ -155,13 +145,14 @@ def _put_most_frequent(mixed: _LabelCounts, modes: np.ndarray) -> None:
     modes[mixed.windows[found]] = mixed.labels[found]  # the last one stays: the least label
 
 
-def _places_in_windows(
-    shape: Sequence[int], by: Sequence[int]
-) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
-    """Yield for each place in a window which windows have it, and where what stands there is."""
-    for firsts in itertools.product(*map(range, by)):
-        fine = tuple(slice(n, None, factor) for n, factor in zip(firsts, by, strict=True))
-        sizes = (len(range(*one.indices(n))) for one, n in zip(fine, shape, strict=True))
-        coarse = tuple(slice(0, size) for size in sizes)
-        if all(one.stop for one in coarse):
-            yield coarse, fine
+def _reduced(function: np.ufunc, values: np.ndarray, by: Sequence[int]) -> np.ndarray:
+    """Reduce windows, axis after axis; those at the ends of axes are smaller."""
+    for axis, window in enumerate(by):
+        before = (slice(None),) * axis
+        made = values[(*before, slice(0, None, window))].copy()
+        for place in range(1, window):
+            others = values[(*before, slice(place, None, window))]
+            some = made[(*before, slice(0, others.shape[axis]))]
+            function(some, others, out=some)
+        values = made
+    return values

@@ -25,6 +25,8 @@ _LANES, _ITEMS = 8, 64
 """Of a CPU's vectors; work-items of a GPU's work-group."""
 _AXES = 3
 """The last axes, along which windows may be."""
+_WIDEST = 16
+"""Elements of a window along an axis, at most: a device is tried on some windows first."""
 _EXACT_BITS = 53
 """Of a double, which sums of integers are divided as."""
 _SIZES = ("d", "h", "w")
@@ -53,6 +55,7 @@ class Levels:
             self.op in OPS
             and (floats or integers)
             and all(by == 1 for by in self.factors[:-_AXES])
+            and max(self.factors) <= _WIDEST
             and (floats or self.op != "mean" or self._sum_bits <= _EXACT_BITS)
         )
 

@@ -432,6 +432,9 @@ def test_modes_come_from_workers_and_stand_beside_their_image(tmp_path: Path):
         ({"where": np.ones((12, 10), bool)}, "leave out where"),
         ({"initial": 3}, "leave out initial"),
         ({"on_bad_chunk": "skip"}, "leave out on_bad_chunk='skip'"),
+        ({"skipna": True}, "leave out skipna"),
+        ({"factor": 0}, "a window of 0 for axis 0"),
+        ({"factor": {0: 2.5}}, "a window of 2.5 for axis 0"),
     ],
 )
 def test_modes_are_of_all_labels(tmp_path: Path, given: dict[str, Any], said: str):

@@ -57,6 +57,14 @@ def test_large_images_are_cut_where_windows_end(monkeypatch: pytest.MonkeyPatch)
         np.testing.assert_array_equal(one, counted(labels, [2**number, 3**number]))
 
 
+def test_windows_that_are_larger_than_the_image_take_no_more_time():
+    labels = np.random.default_rng(7).integers(0, 3, (6, 200))
+    most = counted(labels, (6, 200))
+    for factors in ([(10**6, 10**9)], [(2, 10**9), (10**6, 5)]):
+        assert window_modes(labels, factors)[-1] == most
+    assert mode_bytes(labels.shape, [(10**6, 10**9)]) < 1 << 20
+
+
 def test_memory_is_bounded_where_no_neighbours_are_alike():
     labels = np.random.default_rng(6).integers(0, 2**60, (1024, 2048))
     tracemalloc.start()

@@ -20,7 +20,7 @@ from tests.workflows.test_pyramid import image
 
 def planned(folder: Path, dtype: str, **given: Any) -> Plan:
     path = image(folder / "a", np.ones((3, 64, 64)).astype(dtype), (1, 32, 32))
-    return cf.plan(plan_pyramid(path, folder / "b", 2, **given).request)
+    return cf.plan(plan_pyramid(path, folder / "b", **{"levels": 2, **given}).request)
 
 
 @pytest.mark.parametrize("op", ["mean", "min", "max"])
@@ -40,6 +40,8 @@ def test_plain_ops_of_narrow_elements_are(tmp_path: Path, dtype: str, op: Any):
         ("float32", {"op": as_monoid("max").among(lambda x: x > 1)}),
         ("float32", {"on_bad_chunk": "skip"}),
         ("float32", {"min_count": 3}),
+        ("uint8", {"op": "mode"}),
+        ("uint8", {"factor": 17, "levels": 1}),
         ("float32", {"initial": 5.0, "op": "max", "statistics": False}),
         ("float64", {}),
         ("float16", {}),

@@ -469,7 +469,7 @@ def test_an_interrupt_while_workers_start_closes_the_cluster():
         async def _start_workers(self) -> None:
             made.append(self)
             asyncio.get_running_loop().call_later(0.2, _thread.interrupt_main)
-            await super()._start_workers()
+            await asyncio.gather(super()._start_workers(), asyncio.sleep(2))  # however fast it is
 
     with pytest.raises(KeyboardInterrupt):
         Interrupted(DEVICES[0].spec, dashboard_address=None)

@@ -152,7 +152,7 @@ def rewritten(
     return replace(partial, arrays=arrays, wide=wide)
 
 
-def in_limbs(partial: Partial, accumulator: Accumulator) -> Partial:
+def in_form_of(accumulator: Accumulator, partial: Partial) -> Partial:
     """Return a partial in the form of an accumulator: expansions as limbs, if that has these."""
     arrays, wide = dict(partial.arrays), dict(partial.wide)
     for name, field in accumulator.sums.items():

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from chunkfold.kernels.windows import reduced_windows
+
 _STRIP = 1 << 20
 """Elements that are looked at together, where windows are no larger."""
 _BYTES = 128
@@ -95,10 +97,10 @@ def _of_strip(labels: np.ndarray, factors: Sequence[Sequence[int]]) -> list[np.n
 def _coarser(finer: _Windows, factors: Sequence[int]) -> _Windows:
     """Put windows together, so many along each axis."""
     by = [min(factor, n) for factor, n in zip(factors, finer.modes.shape, strict=True)]
-    low, high = (_reduced(one, finer.modes, by) for one in (np.minimum, np.maximum))
-    uniform = _reduced(np.logical_and, finer.uniform, by) & (low == high)
+    low, high = (reduced_windows(one, finer.modes, by) for one in (np.minimum, np.maximum))
+    uniform = reduced_windows(np.logical_and, finer.uniform, by) & (low == high)
     lengths = tuple(
-        np.add.reduceat(one, np.arange(0, len(one), factor))
+        reduced_windows(np.add, one, [factor])
         for one, factor in zip(finer.lengths, by, strict=True)
     )
     mixed = _counted(finer, by, uniform)
@@ -143,16 +145,3 @@ def _put_most_frequent(mixed: _LabelCounts, modes: np.ndarray) -> None:
     sizes = np.diff(firsts, append=len(mixed.windows))
     found = np.flatnonzero(mixed.counts == np.repeat(most, sizes))[::-1]
     modes[mixed.windows[found]] = mixed.labels[found]  # the last one stays: the least label
-
-
-def _reduced(function: np.ufunc, values: np.ndarray, by: Sequence[int]) -> np.ndarray:
-    """Reduce windows, axis after axis; those at the ends of axes are smaller."""
-    for axis, window in enumerate(by):
-        before = (slice(None),) * axis
-        made = values[(*before, slice(0, None, window))].copy()
-        for place in range(1, window):
-            others = values[(*before, slice(place, None, window))]
-            some = made[(*before, slice(0, others.shape[axis]))]
-            function(some, others, out=some)
-        values = made
-    return values

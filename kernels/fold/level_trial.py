@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -11,6 +10,7 @@ import pyopencl as cl
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.fold.levels import Levels, LevelsFold
 from chunkfold.kernels.program.device_context import DeviceContext
+from chunkfold.kernels.windows import reduced_windows
 
 _COLUMNS = 19
 """Windows along the last axis: two vectors of them, and some more."""
@@ -45,14 +45,8 @@ def by_numpy(image: np.ndarray, levels: Levels, number: int) -> np.ndarray:
     """Return a level of small whole numbers, of which sums and means are exact in float64."""
     functions = {"mean": np.add, "min": np.minimum, "max": np.maximum}
     windows = [by**number for by in levels.factors]
-    done = _reduced(functions[levels.op], image.astype(np.float64), windows)
+    done = reduced_windows(functions[levels.op], image.astype(np.float64), windows)
     if levels.op == "mean":
-        done = done / _reduced(np.add, np.ones(image.shape), windows)
+        done = done / reduced_windows(np.add, np.ones(image.shape), windows)
     dtype = np.dtype(levels.dtype)
     return (done if dtype.kind == "f" else np.rint(done)).astype(dtype)
-
-
-def _reduced(function: np.ufunc, values: np.ndarray, windows: Sequence[int]) -> np.ndarray:
-    for axis, window in enumerate(windows):
-        values = function.reduceat(values, np.arange(0, values.shape[axis], window), axis=axis)
-    return values

@@ -48,10 +48,10 @@ def _made_of(
     """Return how a question is made of another; None if it is not."""
     own, finer = requests[own_number], requests[finer_number]
     accumulator = accumulator_of(own, terms)
+    if not _is_less_work(finer, accumulator, terms) or not _is_of_whole_outputs(own, finer):
+        return None
     if any(statistic.rounds for statistic in own.bound(fp64=terms.fp64).statistics):
         return None  # the order of elements is then in its last bits
-    if not _is_of_whole_outputs(own, finer) or not _is_less_work(finer, accumulator, terms):
-        return None
     return roll_up(
         accumulator,
         accumulator_of(finer, terms),

@@ -15,7 +15,7 @@ import numpy as np
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.labelled_rows import slow_by_key
 from chunkfold.planning.layout import Layout
-from chunkfold.planning.leaves import leaf_elements
+from chunkfold.planning.leaves import leaf_bytes
 from chunkfold.planning.request import Request
 from chunkfold.planning.together import accumulator_of, layout_beside
 from chunkfold.planning.ways_of_rows import way_of_rows
@@ -51,12 +51,13 @@ def larger_leaves(
     if usual.coarsened or not usual.elements:
         return None
     best, (moved, held) = usual, _bytes_moved(request, terms, usual)
-    itemsize = max(source.dtype.itemsize for source in request.sources)
+    if held <= leaf_bytes(request.sources, usual):  # as of all that has few outputs
+        return None
     for most_bytes in LARGER_BYTES:
         larger = cut(most_bytes)[0]
-        nbytes = itemsize * leaf_elements(larger)
+        nbytes = leaf_bytes(request.sources, larger)
         if (
-            leaf_elements(best) * itemsize < nbytes <= min(most_bytes, held)
+            leaf_bytes(request.sources, best) < nbytes <= min(most_bytes, held)
             and larger.leaves >= LEAST_LEAVES * terms.readers * terms.workers
         ):
             fewer, _ = _bytes_moved(request, terms, larger)

@@ -88,6 +88,11 @@ def leaf_elements(layout: Layout) -> int:
     return math.prod(map(_longest, layout.axes))
 
 
+def leaf_bytes(sources: Sequence[Source], layout: Layout) -> int:
+    """Return the most decoded bytes of a leaf of one input."""
+    return max(source.dtype.itemsize for source in sources) * leaf_elements(layout)
+
+
 def repeats(source: Source, layout: Layout) -> float:
     """Return how many times chunks of an input are decoded: 1 if each is in one leaf only."""
     times = 1.0

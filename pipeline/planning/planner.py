@@ -18,7 +18,7 @@ from chunkfold.planning.keeping import keepable, kept_bytes, saves_reads
 from chunkfold.planning.kept_between_reads import refuse_much_between_reads
 from chunkfold.planning.larger_leaves import larger_leaves
 from chunkfold.planning.layout import Layout
-from chunkfold.planning.leaves import layouts_of, leaf_elements
+from chunkfold.planning.leaves import layouts_of, leaf_bytes, leaf_elements
 from chunkfold.planning.memory import projected, ring_slots
 from chunkfold.planning.missing_chunks import StoredLeaves, refuse_missing
 from chunkfold.planning.plan import Plan
@@ -158,10 +158,10 @@ def refuse_many_leaves(request: Request) -> None:
 
 def _refuse_many(request: Request, layout: Layout) -> None:
     if layout.leaves > MOST_LEAVES:
-        leaf_bytes = _leaf_bytes(request.sources, layout)
+        most = leaf_bytes(request.sources, layout)
         raise PlanError(
             f"{request.sources[0].name}: its selection has {layout.leaves:,} leaves of at most "
-            f"{size_text(leaf_bytes)}, but plans have room for {MOST_LEAVES:,}: select less, or "
+            f"{size_text(most)}, but plans have room for {MOST_LEAVES:,}: select less, or "
             "use larger chunks"
         )
 
@@ -184,11 +184,7 @@ def _cut(request: Request, most_bytes: int) -> list[Layout]:
 
 def _staged(sources: tuple[Source, ...], layout: Layout) -> int:
     """Return the bytes of one reader's staging buffers."""
-    return ring_slots(1) * _leaf_bytes(sources, layout) * len(sources)
-
-
-def _leaf_bytes(sources: tuple[Source, ...], layout: Layout) -> int:
-    return max(source.dtype.itemsize for source in sources) * leaf_elements(layout)
+    return ring_slots(1) * leaf_bytes(sources, layout) * len(sources)
 
 
 def _planned(
@@ -202,7 +198,7 @@ def _planned(
     sources, grouping, groups = request.sources, request.grouping, request.groups
     keys = grouping.keys if grouping else None
     accumulator = accumulator_of(request, terms)
-    leaf_bytes = _leaf_bytes(sources, layout)
+    most_of_leaf = leaf_bytes(sources, layout)
     _refuse_many(request, layout)
     stored = StoredLeaves.of(layout, sources, listings)
     remote = any(source.remote for source in sources)
@@ -238,7 +234,7 @@ def _planned(
             layout,
             accumulator,
             sources,
-            leaf_bytes,
+            most_of_leaf,
             at_once,
             reading,
             tree,
@@ -251,7 +247,7 @@ def _planned(
             kept_bytes(request, layout, terms),
         )
         beside = bytes_beside(
-            request, layout, terms, leaf_bytes, at_once, reading, tree, len(runs), by_rows=by_rows
+            request, layout, terms, most_of_leaf, at_once, reading, tree, len(runs), by_rows=by_rows
         )
         needed = replace(needed, accumulators=needed.accumulators + beside)
         if needed.total <= most:
@@ -262,7 +258,7 @@ def _planned(
         accumulator=accumulator,
         layout=layout,
         blocks=blocks,
-        leaf_bytes=leaf_bytes,
+        leaf_bytes=most_of_leaf,
         nbytes=round(decoded.sum()),
         passed=0 if passed is None else int(layout.leaf_elements()[passed].sum()),
         absent=int((stored.absent & (layout.leaf_elements() > 0)).sum()),

@@ -15,6 +15,7 @@ from chunkfold.kernels import Accumulator, Partial
 from chunkfold.kernels.accumulator.accumulator import Slot
 from chunkfold.kernels.accumulator.component import ELEMENTS, BoundField, Component
 
+_COUNT = Component("", (ELEMENTS,))
 _COPIES = 6
 """Of the finer question's accumulators, while they are combined."""
 
@@ -82,7 +83,8 @@ def roll_up(
     if form.uses_index or (of_finer.in_limbs and not accumulator.in_limbs):
         return None
     numbers = {_comparable(part): n for n, part in reversed([*enumerate(of_finer.components)])}
-    elements = numbers.get(_comparable(_COUNT))
+    count = _comparable(_COUNT)
+    elements = numbers.get(count)
     counts = None if has_count or elements is None else Slot(elements, ELEMENTS).name
     if not has_count and counts is None:
         return None
@@ -93,7 +95,7 @@ def roll_up(
         if source is not None:
             field = of_finer.components[source].fields[part.fields.index(slot.field)]
             arrays[slot.name] = replace(slot, component=source, field=field).name
-        elif _comparable(part) == _comparable(_COUNT):
+        elif _comparable(part) == count:
             arrays[slot.name] = counts
         else:
             return None
@@ -102,9 +104,6 @@ def roll_up(
         if source is not None and form.components[n].limbs:
             sums[_sum_name(form, n)] = _sum_name(of_finer, source)
     return RollUp(finer, extra_axes, finer_outputs, form, arrays, sums, counts)
-
-
-_COUNT = Component("", (ELEMENTS,))
 
 
 def _sum_name(accumulator: Accumulator, number: int) -> str:

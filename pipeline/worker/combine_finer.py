@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from chunkfold.boxes import Slices
 from chunkfold.kernels import Partial
-from chunkfold.kernels.accumulator.sums import in_limbs
+from chunkfold.kernels.accumulator.sums import in_form_of
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.leaf_boxes import Inputs
 from chunkfold.planning.rows import Rows
@@ -35,5 +35,5 @@ def combined_finer(
     for tile, several in by_tile.items():
         outputs = work.layout.tile_outputs(tile)
         whole = rows.grouped(roll_up.form, keys, several, outputs, combine)
-        made[tile] = in_limbs(whole, work.accumulator)
+        made[tile] = in_form_of(work.accumulator, whole)
     return made

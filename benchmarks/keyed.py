@@ -3,7 +3,7 @@
 GB/s of values, by each one's own clock of the device; labels (int32) are read beside them. Random
 labels, and runs of 512 of the same.
 
-    python benchmarks/keyed.py [--device SPEC] [--log2 28] [--rounds 5] [--op sum --op std ...]
+    python benchmarks/keyed.py [--device SPEC] [--log2 28] [--op sum --op std ...] [--mode fast]
 """
 
 from __future__ import annotations
@@ -72,6 +72,7 @@ def main() -> None:
     parser.add_argument("--log2", type=int, default=28, help="elements, as a power of two")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--op", action="append", help="sum by default")
+    parser.add_argument("--mode", choices=("exact", "fast"), default="exact")
     parser.add_argument("--dtype", action="append", help=f"{', '.join(DTYPES)} by default")
     parser.add_argument("--labels", type=int, action="append", help=f"{LABELS} by default")
     parser.add_argument("--no-peers", action="store_true")
@@ -83,8 +84,9 @@ def main() -> None:
         array = values(count, dtype)
         buffer, whole = placed(opened, array), box((count,), (0,))
         for op in options.op or ["sum"]:
-            bound = bind([as_monoid(op)], [array.dtype], exact=True, keyed=True)
-            flat = bind([as_monoid(op)], [array.dtype], exact=True).accumulator
+            monoids, exact = [as_monoid(op)], options.mode == "exact"
+            bound = bind(monoids, [array.dtype], exact=exact, keyed=True)
+            flat = bind(monoids, [array.dtype], exact=exact).accumulator
             fold = Fold(opened, flat, choose(device, flat, kernels={"flat"}))
 
             def unlabelled(

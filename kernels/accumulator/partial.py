@@ -92,19 +92,13 @@ def pack(accumulator: Accumulator, partials: Sequence[Partial], raw: np.ndarray)
 
 
 def with_tables(accumulator: Accumulator, scalars: Partial, counts: Partial) -> Partial:
-    """Join a partial's scalars with its tables, as `table_counts` lays them out."""
+    """Join a partial's scalars with its tables: those of an output behind one another."""
     rows = counts.arrays[COUNTS.slots[0].name].reshape(-1, accumulator.entries)
     arrays, offset = dict(scalars.arrays), 0
     for slot in accumulator.tables:
         arrays[slot.name] = rows[:, offset : offset + slot.entries]
         offset += slot.entries
     return replace(scalars, arrays=arrays)
-
-
-def table_counts(accumulator: Accumulator, partial: Partial) -> Partial:
-    """Lay a partial's tables out as kernels do: those of an output behind one another."""
-    rows = np.concatenate([partial.arrays[slot.name] for slot in accumulator.tables], axis=1)
-    return Partial({COUNTS.slots[0].name: rows.reshape(-1)})
 
 
 def settled_partial(accumulator: Accumulator, partial: Partial) -> Partial:

@@ -9,8 +9,9 @@ the data.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -132,6 +133,62 @@ def tables_of(prefixes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     tables = np.repeat(ordered[:, :1], int(numbers.max(initial=0)) + 1, axis=1)
     np.put_along_axis(tables, numbers, ordered, axis=1)
     return tables, table
+
+
+class Ranked(NamedTuple):
+    """Where ranks are among counted elements, (outputs, ranks) each."""
+
+    digit: np.ndarray
+    """The digit of the element that has the rank; the last one, if there are too few elements."""
+    below: np.ndarray
+    """The rank among the elements with that digit."""
+    held: np.ndarray
+    """How many elements have it."""
+    total: np.ndarray
+    """How many elements were counted."""
+
+
+def ranked(tables: Sequence[np.ndarray], slot: np.ndarray, rank: np.ndarray) -> Ranked:
+    """Find ranks by how many elements have each digit.
+
+    Counts are added up by stretches of digits, and then in the one that has the rank: large tables
+    are read once.
+
+    Parameters
+    ----------
+    tables
+        Counts by digit: int64, (outputs, digits) each.
+    slot
+        Which of them counts for each rank: (outputs, ranks).
+    rank
+        From 0 on: int64, (outputs, ranks).
+    """
+    outputs, digits = tables[0].shape
+    width = 1 << (digits.bit_length() // 2)
+    begins, within, every = np.arange(0, digits, width), np.arange(width), np.arange(outputs)
+    stretches = np.stack([np.add.reduceat(table, begins, axis=1) for table in tables], axis=1)
+    found = Ranked(*(np.empty(rank.shape, np.int64) for _ in Ranked._fields))
+    for n in range(rank.shape[1]):
+        own = slot[:, n]
+        sums = stretches[every, own]
+        at, left, _ = _passed(sums, rank[:, n])
+        counts = np.empty((outputs, width), np.int64)
+        for number, table in enumerate(tables):
+            (rows,) = np.nonzero(own == number)
+            counts[rows] = table[rows[:, None], begins[at[rows], None] + within]
+        digit, found.below[:, n], found.held[:, n] = _passed(counts, left)
+        found.digit[:, n] = begins[at] + digit
+        found.total[:, n] = sums.sum(axis=1)
+    return found
+
+
+def _passed(counts: np.ndarray, rank: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return where counts added up pass a rank, what is left of it there, and the count there."""
+    reached = np.cumsum(counts, axis=1)
+    at = np.minimum((reached <= rank[:, None]).sum(axis=1), counts.shape[1] - 1)
+    held = np.take_along_axis(counts, at[:, None], axis=1)[:, 0]
+    through = np.take_along_axis(reached, at[:, None], axis=1)[:, 0]
+    return at, rank - (through - held), held
 
 
 def values_of(keys: np.ndarray, dtype: np.dtype) -> np.ndarray:

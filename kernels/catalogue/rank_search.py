@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chunkfold.kernels.catalogue.quantile_methods import ranks
-from chunkfold.kernels.catalogue.radix import Radix, tables_of
+from chunkfold.kernels.catalogue.radix import Radix, ranked, tables_of
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.monoid.context import Context, Fields
 from chunkfold.kernels.monoid.further import Further
@@ -101,30 +101,18 @@ class RankSearch:
 
     def _after(self, fields: Fields, context: Context) -> _Found:
         """Return what is known behind a read: one digit more of every rank."""
-        if self.found is None:
-            counts = fields["counts"][:, None, :]
-            before = self._sought(counts[:, 0])
-        else:
-            counts = np.stack([fields[f"c{n}"] for n in range(len(fields))], axis=1)
-            before = self.found
-        digits = counts[:, :, : self.radix.entries(self.read)]
-        reached = np.cumsum(digits, axis=2)
-        below, prefix = np.empty_like(before.below), np.empty_like(before.prefix)
-        held = np.empty_like(before.held)
-        rows, most = np.arange(len(counts)), self.radix.entries(self.read) - 1
-        for n in range(below.shape[1]):
-            own, rank = reached[rows, before.slot[:, n]], before.below[:, n]
-            if self.read and ((own[:, most] != before.held[:, n]) & ~before.nan).any():
-                raise MonoidError(
-                    f"{context.told} is found in several reads, and the elements were others "
-                    "in the last one: run it again when nobody writes to them"
-                )
-            digit = np.minimum((own <= rank[:, None]).sum(axis=1), most)
-            passed = np.where(digit > 0, own[rows, digit - 1], 0)
-            below[:, n], held[:, n] = rank - passed, own[rows, digit] - passed
-            width = np.uint64(self.radix.widths[self.read])
-            prefix[:, n] = (before.prefix[:, n] << width) | digit.astype(np.uint64)
-        return replace(before, below=below, prefix=prefix, held=held)
+        names = ["counts"] if self.found is None else [f"c{n}" for n in range(len(fields))]
+        tables = [fields[name][:, : self.radix.entries(self.read)] for name in names]
+        before = self.found or self._sought(fields["counts"])
+        at = ranked(tables, before.slot, before.below)
+        if self.read and ((at.total != before.held) & ~before.nan[:, None]).any():
+            raise MonoidError(
+                f"{context.told} is found in several reads, and the elements were others "
+                "in the last one: run it again when nobody writes to them"
+            )
+        width = np.uint64(self.radix.widths[self.read])
+        prefix = (before.prefix << width) | at.digit.astype(np.uint64)
+        return replace(before, below=at.below, prefix=prefix, held=at.held)
 
     def _sought(self, counts: np.ndarray) -> _Found:
         """Return the ranks that are looked for, from the counts of the first read."""

@@ -114,6 +114,10 @@ class Fold:
         if self._deposits >= MOST_DEPOSITS:
             self._settle()
 
+    def looked_at(self, box: Box) -> None:
+        """Account for a box whose elements another launch looks at, and counts."""
+        self._passes.expect(box.elements)
+
     def finish(self) -> Partial:
         """Run the passes, read the partial back, and start anew from zero.
 

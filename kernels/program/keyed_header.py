@@ -35,7 +35,7 @@ def keyed_header(accumulator: Accumulator) -> str:
     digits = MOST_DIGITS * len(shared.exact)
     sums = digits + len(shared.sums)
     behind = sums + len(shared.states)
-    limbs, states, kinds = _limbs_at(accumulator), _states_of(shared, sums), kinds_of(accumulator)
+    tables, states, kinds = _tables_at(accumulator), _states_of(shared, sums), kinds_of(accumulator)
 
     def each(places: tuple[FieldAt, ...], text: Callable[[int, BoundField], str]) -> list[str]:
         found = []
@@ -54,23 +54,30 @@ def keyed_header(accumulator: Accumulator) -> str:
         *each(shared.extremes32, lambda n, field: _extreme(f"p->extremes32[{n}]", field)),
     ]  # fmt: skip
     slow = [
-        _guarded(part, rest_added(f, part, limbs[n]))
+        _guarded(part, rest_added(f, part, tables[n]))
         for (f, part), n in zip(exact, shared.exact, strict=True)
     ]
+    counts = [_counted(kinds[number], tables[number]) for number in shared.counters]
     samples = [_guarded(part, sampled(f, part.fields[0])) for f, part in exact]
     settles = [
-        f"if (w / CHF_MOST_DIGITS == {f}) {{ {settled(f, part.fields[0], limbs[n])} return; }}"
+        f"if (w / CHF_MOST_DIGITS == {f}) {{ {settled(f, part.fields[0], tables[n])} return; }}"
         for (f, part), n in zip(exact, shared.exact, strict=True)
     ]
-    places = [
-        *enumerate(shared.sums, digits),
-        *enumerate((*shared.extremes64, *shared.counts, *shared.extremes32), behind),
-    ]
+    extremes = (*shared.extremes64, *shared.counts, *shared.extremes32)
+    places = [*enumerate(shared.sums, digits), *enumerate(extremes, behind)]
     ends = [
         _end(word, number, accumulator.components[number].fields[at])
         for word, (number, at) in places
     ]
     ends += [_state_ended(kinds[n], words) for n, words in states.items()]
+    positions = [
+        (number, word, index)
+        for index, number in enumerate(shared.indices, behind + len(extremes))
+        for word, at in enumerate(extremes, behind)
+        if at == (number, 0)
+    ]
+    ends += [_index_ended(accumulator, number, index) for number, _, index in positions]
+    finds = [_found(accumulator.components[n], word, index) for n, word, index in positions]
     scales = [f"d->scale[{f}] = chf_power_of_two((int)bits - chf_exponent_above(exponents[{f}]));"
               for f in range(len(exact))]  # fmt: skip
     real, base = ("double", "chf_power_of_two(bits)") if exact else ("float", "0")
@@ -86,6 +93,7 @@ def keyed_header(accumulator: Accumulator) -> str:
 #define CHF_EXTREMES64 {len(shared.extremes64)}
 #define CHF_COUNTS {len(shared.counts)}
 #define CHF_EXTREMES32 {len(shared.extremes32)}
+#define CHF_INDICES {len(finds)}
 typedef struct {{
     long sums[CHF_LONG_SUMS + 1];
     ulong extremes64[CHF_EXTREMES64 + 1];
@@ -123,6 +131,16 @@ static void chf_take_rest(value_t v, ulong i, const scales_t *scales, __global l
 {names(accumulator)}
 {joined(slow)}
 }}
+#define CHF_COUNTERS {len(counts)}
+static void chf_count_one(value_t v, ulong i, __global long *tables)
+{{
+{joined(counts)}
+}}
+static void chf_find(value_t v, ulong i, __global long *words, ulong entries)
+{{
+{names(accumulator)}
+{joined(finds)}
+}}
 static void chf_sample(value_t v, ulong i, int *exponents)
 {{
 {names(accumulator)}
@@ -140,8 +158,8 @@ static void chf_words_of(const long *words, acc_t *a)
 """
 
 
-def _limbs_at(accumulator: Accumulator) -> dict[int, int]:
-    """Return for each exact sum's component where its limbs begin in an entry's."""
+def _tables_at(accumulator: Accumulator) -> dict[int, int]:
+    """Return for each component with a table where that begins in an entry's."""
     places, offset = {}, 0
     for slot in accumulator.tables:
         places[slot.component] = offset
@@ -198,10 +216,42 @@ def _state_ended(of: Kind, words: Mapping[str, int]) -> str:
     }}"""
 
 
+def _counted(of: Kind, offset: int) -> str:
+    """Count an element in the counters that stand so far behind an entry's first."""
+    return f"""\
+    {{
+        {of.holder}_state s;
+        s.table = tables + {offset};
+        {of.name}_step(&s, v, i);
+    }}"""
+
+
 def _extreme(target: str, field: BoundField) -> str:
     """Keep the greatest of unsigned keys."""
     ctype = FIELD[field.dtype]
     return f"{lifted(ctype, 'n', field)}\n    {target} = max({target}, {_key('n', field)});"
+
+
+def _found(part: Component, word: int, index: int) -> str:
+    """Keep the least index of elements that have the extreme; `words` are those of their key.
+
+    Of indices the greatest complement is kept: 0 is that of nothing.
+    """
+    extreme, ctype = part.fields[0], FIELD[part.fields[0].dtype]
+    return _guarded(
+        part,
+        f"""\
+{lifted(ctype, "n", extreme)}
+        volatile __global ulong *at = (volatile __global ulong *)words + {2 * index} * entries;
+        if ({_key("n", extreme)} == (ulong)words[{2 * word} * entries] && *at < ~i)
+            atom_max(at, ~i);""",
+    )
+
+
+def _index_ended(accumulator: Accumulator, number: int, index: int) -> str:
+    """Give a position the index that was found, if any was."""
+    name = accumulator.components[number].fields[1].name
+    return f"    if (words[{index}]) a->c{number}.{name} = (long)~words[{index}];"
 
 
 def _key(value: str, field: BoundField) -> str:

@@ -1,4 +1,4 @@
-"""What of an accumulator work-items keep in tables that they share: sums as integers, extremes."""
+"""What of an accumulator work-items share by key: sums as integers, extremes, counters."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import cached_property
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.accumulator.component import BoundField, Component
+from chunkfold.kernels.accumulator.indices import is_position
 from chunkfold.kernels.device.device import Device
 from chunkfold.kernels.exact.limbs import FORMATS, Format, Limbs
 from chunkfold.kernels.expressions.nodes import constant_value
@@ -22,26 +23,34 @@ FieldAt = tuple[int, int]
 """The number of a component, and of a field of it."""
 
 
-def is_shared(device: Device, part: Component) -> bool:
-    """Whether work-items can share a component's accumulator: integers that are added or compared.
+def is_shared(device: Device, part: Component, *, many: bool) -> bool:
+    """Whether work-items share a component's accumulator: integers that are added or compared.
 
-    Or its state, if that is sums of integers.
+    Or its state, if that is sums of integers. Counters and positions are shared if there are `many`
+    work-items: there is no room for each one's own.
     """
     if part.limbs is not None:
         return part.limbs.terms > 0 and _form(part.limbs) is not None
     if part.table is not None:
-        return False
+        return many
+    if is_position(part):
+        return many and _compares64(device)
     return _shares_fields(device, part) or bool(summed_state(part))
 
 
 def _shares_fields(device: Device, part: Component) -> bool:
     """Whether work-items can share fields as they are, whatever state a component has."""
-    extended = "cl_khr_int64_extended_atomics" in device.extensions
-    compares = extended and device.lacks("int64_atomics") is None
+    compares = _compares64(device)
     return all(
         field.op == "add" or (field.op in ("min", "max") and (compares or "32" in field.dtype))
         for field in part.fields
     ) and all("int" in field.dtype for field in part.fields)
+
+
+def _compares64(device: Device) -> bool:
+    """Whether work-items can keep the greatest of 64-bit integers together."""
+    extended = "cl_khr_int64_extended_atomics" in device.extensions
+    return extended and device.lacks("int64_atomics") is None
 
 
 def summed_state(part: Component) -> tuple[str, ...]:
@@ -103,19 +112,35 @@ class SharedLayout:
         """Extremes of 32 bits."""
         return tuple(p for p, f in self._others if f.op != "add" and "32" in f.dtype)
 
+    @cached_property
+    def counters(self) -> tuple[int, ...]:
+        """Numbers of the components that are counters: those stand beside limbs."""
+        parts = enumerate(self.accumulator.components)
+        return tuple(number for number, part in parts if part.table and not part.limbs)
+
+    @cached_property
+    def indices(self) -> tuple[int, ...]:
+        """Numbers of the components that are positions: their extremes are among the others."""
+        parts = enumerate(self.accumulator.components)
+        return tuple(number for number, part in parts if is_position(part))
+
     @property
     def _others(self) -> list[tuple[FieldAt, BoundField]]:
         return [
             ((number, at), field)
             for number, part in enumerate(self.accumulator.components)
-            if not part.limbs and part.state is None
+            if part.table is None and part.state is None
             for at, field in enumerate(part.fields)
+            if isinstance(field.op, str)
         ]
 
     @property
     def words(self) -> int:
         """Words of 64 bits of each entry in global memory."""
-        single = (self.sums, self.states, self.extremes64, self.counts, self.extremes32)
+        single = (
+            *(self.sums, self.states, self.extremes64, self.counts, self.extremes32),
+            self.indices,
+        )
         return 2 * (MOST_DIGITS * len(self.exact) + sum(map(len, single)))
 
     def key_bytes(self, digits: int) -> int:
@@ -152,12 +177,13 @@ def _form(limbs: Limbs) -> Format | None:
 
 
 def split_shareable(
-    device: Device, accumulator: Accumulator
+    device: Device, accumulator: Accumulator, *, many: bool
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the numbers of the components that work-items can share, and of the others."""
-    parts = accumulator.components
-    shared = tuple(number for number, part in enumerate(parts) if is_shared(device, part))
-    return shared, tuple(number for number in range(len(parts)) if number not in shared)
+    """Return the numbers of the components that work-items share, and of the others."""
+    parts = enumerate(accumulator.components)
+    shared = tuple(number for number, part in parts if is_shared(device, part, many=many))
+    every = range(len(accumulator.components))
+    return shared, tuple(number for number in every if number not in shared)
 
 
 def with_components(accumulator: Accumulator, numbers: Sequence[int]) -> Accumulator:

@@ -68,7 +68,7 @@ class TrialRequest:
             one
             for way in BY_KEY
             if way in self.kernels
-            for one in keyed_programs(self.device, self.accumulator, way)
+            for one in keyed_programs(self.device, self.accumulator, self.tunings[0], way)
         ]
         files = kernel_files(plain)
         return [*((file, self.accumulator) for file in files[:-1]), *keyed,

@@ -80,7 +80,7 @@ def test_a_command_asks_several_and_writes_them_by_name(air: xr.DataArray, comma
         (["a: --op mean", ": --op max"], "a question is called ''"),
         (
             ["a: --coarsen lat=2", "b: --coarsen lat=4"],
-            "b: its windows are (0, 4, 0), but those of a are (0, 2, 0): leaves end where",
+            "b: its windows are 4 along 1, but those of a are 2 along 1: leaves end where",
         ),
     ],
 )

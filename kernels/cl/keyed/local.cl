@@ -18,7 +18,7 @@ static void chf_add_table(CHF_INPUTS, __global const int *restrict key, __global
                           __global const ulong *key_geo, ulong outputs, ulong reduces, uint keys,
                           ulong span, ulong work_groups, ulong offset, ulong index, uint digits,
                           uint bits, __global const int *exponents, __global long *words,
-                          __global long *limbs, uint least, uint some, __local long *table)
+                          __global long *tables, uint least, uint some, __local long *table)
 {
     const ulong output = get_group_id(0) % outputs, part = get_group_id(0) / outputs;
     for (uint n = get_local_id(0); n < chf_key_words(digits) * some; n += CHF_LOCAL)
@@ -26,7 +26,7 @@ static void chf_add_table(CHF_INPUTS, __global const int *restrict key, __global
     barrier(CLK_LOCAL_MEM_FENCE);
     const ulong from = min(part * span, reduces);
     chf_add_span(CHF_INPUT_NAMES, key, geo, key_geo, output, outputs, from, min(from + span, reduces),
-                 least, some, offset, index, digits, bits, exponents, limbs, table, get_local_id(0),
+                 least, some, offset, index, digits, bits, exponents, tables, table, get_local_id(0),
                  CHF_LOCAL);
     barrier(CLK_LOCAL_MEM_FENCE);
     const ulong to = chf_place(geo + 2, geo[0], output).output;
@@ -37,11 +37,11 @@ __kernel CHF_GROUPS
 void add_local(CHF_INPUTS, __global const int *restrict key, __global const ulong *geo,
                __global const ulong *key_geo, ulong outputs, ulong reduces, uint keys, ulong span,
                ulong work_groups, ulong offset, ulong index, uint digits, uint bits,
-               __global const int *exponents, __global long *words, __global long *limbs,
+               __global const int *exponents, __global long *words, __global long *tables,
                __global ulong *seen, __local long *table)
 {
     chf_add_table(CHF_INPUT_NAMES, key, geo, key_geo, outputs, reduces, keys, span, work_groups, offset,
-                  index, digits, bits, exponents, words, limbs, 0, keys, table);
+                  index, digits, bits, exponents, words, tables, 0, keys, table);
     if (get_global_id(0) == 0)
         seen[0] += outputs * reduces;
 }
@@ -52,11 +52,11 @@ __kernel CHF_GROUPS
 void add_local_part(CHF_INPUTS, __global const int *restrict key, __global const ulong *geo,
                     __global const ulong *key_geo, ulong outputs, ulong reduces, uint keys, ulong span,
                     ulong work_groups, ulong offset, ulong index, uint digits, uint bits,
-                    __global const int *exponents, __global long *words, __global long *limbs,
+                    __global const int *exponents, __global long *words, __global long *tables,
                     __global ulong *seen, uint least, uint some, __local long *table)
 {
     chf_add_table(CHF_INPUT_NAMES, key, geo, key_geo, outputs, reduces, keys, span, work_groups, offset,
-                  index, digits, bits, exponents, words, limbs, least, some, table);
+                  index, digits, bits, exponents, words, tables, least, some, table);
     if (get_global_id(0) == 0 && least == 0)
         seen[0] += outputs * reduces;
 }

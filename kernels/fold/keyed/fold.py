@@ -30,8 +30,8 @@ class KeyedFold:
     waits for the host until `finish`. Not for use by several threads at once.
 
     Sums are added up as integers, and extremes compared, in tables that work-items share: they are
-    exact, and the same in any order. Everything else is folded by work-items that have accumulators
-    of their own.
+    exact, and the same in any order. So are counters, where work-items are many. Everything else is
+    folded by work-items that have accumulators of their own.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class KeyedFold:
             raise MonoidError(f"{keys:,} keys: there must be one at least, and fewer than 2**31")
         self._context = KeyedContext(opened, queue or opened.queue(), accumulator, keys, outputs)
         used = way or way_of(outputs)
-        shared, others = components_by_way(opened.device, accumulator, used)
+        shared, others = components_by_way(opened.device, accumulator, tuning, used)
         self._ways: list[Tables | PrivateAccumulators] = []
         if shared:
             self._ways.append(Tables(self._context, tuning, shared, local=local))

@@ -27,8 +27,12 @@ _SPARE = 1 << 10
 _MOST_TABLES = 2
 """Tables, one after another, for which elements are read again at most. With more of them it is as
 quick to add to global memory."""
-_PRIVATE_BYTES = 256 << 20
-"""Bytes of the accumulators that work-items have of their own."""
+_PRIVATE_BYTES, _PRIVATE_SHARE = 256 << 20, 128
+"""Bytes of the accumulators that work-items have of their own; and the part of a device's memory
+that they may be, if it is the device's alone."""
+_FOR_EACH, _FOR_EACH_OF_MANY = 4, 1
+"""Elements that a work-item folds at least for each accumulator of its own, which is merged with
+others in the end; those of many work-items are merged by many."""
 MOST_OUTPUTS = 256
 """Outputs beyond which a table for each does not pay."""
 
@@ -102,20 +106,18 @@ def local_tables(device: Device, tuning: Tuning, shared: SharedLayout, keys: int
     return LocalTables(least if together else 0, -(-keys // tables))
 
 
-def private_splits(tuning: Tuning, nbytes: int, keys: int, outputs: int) -> int:
+def private_splits(device: Device, tuning: Tuning, nbytes: int, keys: int, outputs: int) -> int:
     """Return how many work-items may share an output, each with accumulators of `nbytes`."""
     items = tuning.groups * (1 if tuning.strip else tuning.rows.local_size)
-    room = _PRIVATE_BYTES // (max(1, nbytes) * keys * outputs)
+    own = 0 if device.unified_memory else device.global_bytes // _PRIVATE_SHARE
+    room = max(_PRIVATE_BYTES, own) // (max(1, nbytes) * keys * outputs)
     return max(1, min(-(-items // outputs), room))
 
 
-def private_plan(keys: int, reduces: int, splits: int) -> tuple[int, int]:
-    """Return how many of `splits` work-items share an output's elements, and how many each has.
-
-    To merge accumulators costs as much as to fold some elements: each work-item has four for each
-    key, at least.
-    """
-    wanted = max(1, min(splits, -(-reduces // (4 * keys))))
+def private_plan(tuning: Tuning, keys: int, reduces: int, splits: int) -> tuple[int, int]:
+    """Return how many of `splits` work-items share an output's elements, and how many each has."""
+    each = _FOR_EACH_OF_MANY if tuning.sharing > 1 else _FOR_EACH
+    wanted = max(1, min(splits, -(-reduces // (each * keys))))
     span = -(-reduces // wanted)
     return -(-reduces // span), span
 

@@ -28,7 +28,7 @@ class PrivateAccumulators:
     def __init__(self, of: KeyedContext, tuning: Tuning, numbers: Sequence[int]) -> None:
         self._of, self._numbers = of, numbers
         accumulator = with_components(of.accumulator, numbers)
-        splits = private_splits(tuning, accumulator.nbytes, of.keys, of.outputs)
+        splits = private_splits(of.opened.device, tuning, accumulator.nbytes, of.keys, of.outputs)
         self.fold = Fold(of.opened, accumulator, tuning, of.entries, of.queue, splits)
         self._begun = np.zeros(of.keys, bool)
         """Keys whose accumulators of the first split hold something, if only zero."""
@@ -43,7 +43,7 @@ class PrivateAccumulators:
     ) -> cl.Event:
         """Enqueue the fold of a box."""
         of, fold, box = self._of, self.fold, layout.elements
-        splits, span = private_plan(of.keys, box.reduces, fold.splits)
+        splits, span = private_plan(fold.tuning, of.keys, box.reduces, fold.splits)
         tiles = column_jobs(fold.tuning, layout)
         if tiles is None:
             where, jobs = ("keyed/private.cl", "fold_private"), box.outputs

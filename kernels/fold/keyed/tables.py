@@ -1,4 +1,4 @@
-"""Fold by key in tables that work-items share: sums as integers, and extremes."""
+"""Fold by key in tables that work-items share: sums as integers, extremes, counters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.fold.fold import Fold
 from chunkfold.kernels.fold.keyed.context import KeyedContext, numbered_as
 from chunkfold.kernels.fold.keyed.layout import KeyedBox
-from chunkfold.kernels.fold.keyed.plan import LocalTables, local_tables, table_plan
+from chunkfold.kernels.fold.keyed.plan import LocalTables, TablePlan, local_tables, table_plan
 from chunkfold.kernels.fold.launch import Input, KernelArgument, strided_inputs
 from chunkfold.kernels.fold.shapes import each_shape
 from chunkfold.kernels.geometry import Box
@@ -33,7 +33,7 @@ _LEAST_EXPONENT = np.array([defined("keyed/digits.clh", "CHF_LEAST_EXPONENT")], 
 
 
 class Tables:
-    """Folds by key into tables that work-items share: sums as integers, and extremes."""
+    """Folds by key into tables that work-items share: sums as integers, extremes, counters."""
 
     def __init__(
         self, of: KeyedContext, tuning: Tuning, numbers: Sequence[int], *, local: bool
@@ -47,11 +47,12 @@ class Tables:
         flags = cl.mem_flags.READ_WRITE
         nbytes = 8 * self._shared.words * of.entries
         with device_errors(of.opened.device, f"allocating {nbytes} bytes of sums"):
-            self._words = cl.Buffer(of.opened.context, flags, nbytes)
+            self._words = cl.Buffer(of.opened.context, flags, max(8, nbytes))
             self._exponents = cl.Buffer(
                 of.opened.context, flags, 4 * max(1, len(self._shared.exact))
             )
-            cl.enqueue_fill_buffer(of.queue, self._words, np.zeros(1, np.int64), 0, nbytes)
+            if nbytes:  # none where all are counters
+                cl.enqueue_fill_buffer(of.queue, self._words, np.zeros(1, np.int64), 0, nbytes)
 
     def add(
         self,
@@ -61,68 +62,66 @@ class Tables:
         wait_for: Sequence[cl.Event],
         codes: np.ndarray | None = None,  # noqa: ARG002 # tables are small, and zero
     ) -> cl.Event:
-        """Enqueue the fold of a box: sample how large elements are, fold, settle."""
+        """Enqueue the fold of a box: sample how large elements are, fold, settle.
+
+        Where there are positions, the first elements that have their extremes are found in between.
+        """
         of, fold, box = self._of, self.fold, layout.elements
         if self._shared.states and box.reduces >= _MOST_ELEMENTS:
             raise DeviceError(
                 f"{box.reduces:,} elements of an output are to be added up by key at once: sums of "
                 f"integers hold fewer than {_MOST_ELEMENTS:,}; fold several boxes"
             )
-        launcher, held = fold.launcher, fold.held(1)
-        size, tables = fold.tuning.sharing, self._tables
-        plan = table_plan(fold.tuning, self._shared, tables.digits, box.outputs, box.reduces)
-        given = strided_inputs(inputs, box) if box.others else inputs
+        held, digits = fold.held(1), self._tables.digits
+        plan = table_plan(fold.tuning, self._shared, digits, box.outputs, box.reduces)
         elements: dict[str, Any] = {
             "tuning": fold.tuning.for_box(box) if box.others else None,
-            "geo": launcher.geometry(box),
+            "geo": fold.launcher.geometry(box),
             "outputs": box.outputs,
             "reduces": box.reduces,
             "offset": box.offset,
             "index": box.index,
-            "exponents": self._exponents,
         }
+        by_key = elements | {
+            "key": keys,
+            "key_geo": fold.launcher.geometry(layout.keys),
+            "keys": of.keys,
+            "span": plan.span,
+            "words": self._words,
+            "seen": held["seen"],
+        }
+        given = strided_inputs(inputs, box) if box.others else inputs
+        shape = (plan.work_groups * box.outputs, fold.tuning.sharing)
         if self._shared.exact:
-            self._sample(given, wait_for, size, box, elements)
-        key_geo = launcher.geometry(layout.keys)
-        file, kernel = "keyed/global.cl", "add_global"
-        parts: list[dict[str, Any]] = [{}]
-        if plan.local:
-            file, kernel = "keyed/local.cl", "add_local"
-            nbytes = tables.keys * self._shared.key_bytes(plan.digits)
-            parts = [{"table": cl.LocalMemory(-(-nbytes // 8) * 8)}]
-            if tables.keys < of.keys:
-                kernel = "add_local_part"
-                parts = [
-                    parts[0] | {"least": first, "some": min(tables.keys, of.keys - first)}
-                    for first in range(0, of.keys, tables.keys)
-                ]
+            self._sample(given, wait_for, box, elements)
+        where, parts = self._parts(plan)
         for part in parts:
-            event = launcher.launch(
-                (file, kernel),
-                (plan.work_groups * box.outputs, size),
+            event = fold.launcher.launch(
+                where,
+                shape,
                 given,
                 wait_for,
-                key=keys,
-                key_geo=key_geo,
-                keys=of.keys,
-                span=plan.span,
                 work_groups=plan.work_groups,
                 digits=plan.digits,
                 bits=plan.bits,
-                words=self._words,
-                limbs=held["tables"],
-                seen=held["seen"],
-                **elements,
+                exponents=self._exponents,
+                tables=held["tables"],
+                **by_key,
                 **part,
             )
-        launcher.launch(
+        if self._shared.indices:
+            event = fold.launcher.launch(
+                ("keyed/global.cl", "find_indices"), shape, given, wait_for, **by_key
+            )
+            fold.looked_at(box)
+        fold.launcher.launch(
             ("keyed/global.cl", "settle_keyed"),
             each_shape(fold.tuning, of.entries),
             entries=of.entries,
             bits=plan.bits,
             exponents=self._exponents,
             words=self._words,
-            limbs=held["tables"],
+            tables=held["tables"],
             acc=held["acc"],
             acc_n=held["acc_n"],
             fresh=held["fresh"],
@@ -130,15 +129,29 @@ class Tables:
         fold.took(box)
         return event
 
+    def _parts(self, plan: TablePlan) -> tuple[tuple[str, str], list[dict[str, Any]]]:
+        """Return the kernel that adds elements to tables, and what is its own of each launch."""
+        if not plan.local:
+            return ("keyed/global.cl", "add_global"), [{}]
+        keys, tables = self._of.keys, self._tables
+        nbytes = max(8, -(-tables.keys * self._shared.key_bytes(plan.digits) // 8) * 8)
+        table = {"table": cl.LocalMemory(nbytes)}
+        if tables.keys == keys:
+            return ("keyed/local.cl", "add_local"), [table]
+        firsts = range(0, keys, tables.keys)
+        return ("keyed/local.cl", "add_local_part"), [
+            table | {"least": first, "some": min(tables.keys, keys - first)} for first in firsts
+        ]
+
     def _sample(
         self,
         inputs: Sequence[KernelArgument],
         wait_for: Sequence[cl.Event],
-        size: int,
         box: Box,
         elements: Mapping[str, Any],
     ) -> None:
         """Find out how large some elements are, which is where digits begin."""
+        size = self.fold.tuning.sharing
         with device_errors(self._of.opened.device, "clearing exponents"):
             nbytes = 4 * len(self._shared.exact)
             cl.enqueue_fill_buffer(self._of.queue, self._exponents, _LEAST_EXPONENT, 0, nbytes)
@@ -149,6 +162,7 @@ class Tables:
             inputs,
             wait_for,
             every=max(1, box.elements // _SAMPLE) | 1,
+            exponents=self._exponents,
             **elements,
         )
 

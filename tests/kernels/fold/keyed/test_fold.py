@@ -369,18 +369,85 @@ def test_sums_do_not_depend_on_chunks_or_order(
         assert whole["sum"][group] == nearest("sum", own, "float32", ddof=0)
 
 
-def test_absent_elements_and_tables_by_label(opened: DeviceContext):
+@pytest.mark.parametrize("shape", ["tree", "tree-64", "tree-stride"])
+@pytest.mark.parametrize("name", ["local", "several tables", "global", "private"])
+@pytest.mark.parametrize("beside", [(), ("nansum", "nanmax")])
+@pytest.mark.parametrize("without", [(), ("int64_atomics",)])
+def test_absent_elements_and_counters_by_label(
+    device: Device,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    shape: str,
+    beside: tuple[str, ...],
+    without: tuple[str, ...],
+):
+    route(name, monkeypatch)
+    opened = DeviceContext(replace(device, without=frozenset(without)))
     rng = np.random.default_rng(2)
-    array = rng.standard_normal((30, 40)).astype(np.float32)
+    array = rng.standard_normal((30, 41)).astype(np.float32)
     array[rng.random(array.shape) < 0.2] = np.nan
-    labels = rng.integers(0, 5, 40).astype(np.int32)
-    ops = [as_monoid("nansum"), as_monoid("nanmax"), histogram(edges=[-2, -1, 0, 1, 2])]
-    got = folded(opened, ops, array, labels, 5, (0, 1), (1,))
-    for op in ops[:2]:
-        assert_same(got[op.name], expected(op, array, labels, 5, (0, 1), (1,)), op.name)
-    for group, bins in enumerate(got["histogram"]):
-        want, _ = np.histogram(array[:, labels == group], [-2, -1, 0, 1, 2])
-        assert bins["count"].tolist() == want.tolist()
+    edges = [-2, -1, 0, 1, 2]
+    for along in ((1,), (0, 1)):
+        labels = rng.integers(-1, 7, [array.shape[axis] for axis in along]).astype(np.int32)
+        ops = [*map(as_monoid, beside), histogram(edges=edges)]
+        got = folded(opened, ops, array, labels, 7, (0, 1), along, shape, pieces=2)
+        for op in ops[:-1]:
+            assert_same(got[op.name], expected(op, array, labels, 7, (0, 1), along), op.name)
+        everywhere = np.broadcast_to(labels, array.shape)
+        for group, bins in enumerate(got["histogram"]):
+            want, _ = np.histogram(array[everywhere == group], edges)
+            assert bins["count"].tolist() == want.tolist()
+
+
+@pytest.mark.parametrize("shape", ["tree", "tree-64", "tree-stride"])
+@pytest.mark.parametrize("name", ["local", "several tables", "global", "private"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "uint64", "bool", "datetime64[s]"])
+def test_positions_by_label_are_the_first_of_equal_elements(
+    opened: DeviceContext, monkeypatch: pytest.MonkeyPatch, name: str, shape: str, dtype: str
+):
+    route(name, monkeypatch)
+    rng = np.random.default_rng(6)
+    array = rng.integers(0, 5, (6, 11, 50)).astype(dtype)
+    if array.dtype.kind == "f":
+        array[rng.random(array.shape) < 0.02] = np.nan
+        array[rng.random(array.shape) < 0.1] = -0.0
+    for axes, along in (
+        ((0, 1, 2), (0, 1, 2)),
+        ((0, 1, 2), (2,)),
+        ((0, 2), (0,)),
+        ((0, 1), (0, 1)),
+    ):
+        extents = [array.shape[axis] for axis in along]
+        labels = (np.arange(math.prod(extents)) * 7 % 5 - 1).reshape(extents).astype(np.int32)
+        groups = 4
+        got = folded(
+            opened, ("argmax", "argmin", "max"), array, labels, groups, axes, along, shape, pieces=2
+        )
+        assert_same(got["max"], expected("max", array, labels, groups, axes, along), axes)
+        kept = [axis for axis in range(array.ndim) if axis not in axes]
+        everywhere = np.broadcast_to(
+            labels.reshape([n if axis in along else 1 for axis, n in enumerate(array.shape)]),
+            array.shape,
+        )
+        rows, keys = (
+            each.transpose(*kept, *axes).reshape(math.prod(array.shape[n] for n in kept), -1)
+            for each in (array, everywhere)
+        )
+        for op in ("argmax", "argmin"):
+            found = got[op].reshape(groups, len(rows))
+            for (group, output), position in np.ndenumerate(found):
+                (own,) = np.nonzero(keys[output] == group)
+                assert position == own[getattr(rows[output][own], op)()], (op, axes, along)
+
+
+@pytest.mark.parametrize("shape", ["tree", "tree-64", "tree-stride"])
+def test_counters_of_a_label_that_nearly_all_elements_have(opened: DeviceContext, shape: str):
+    rng = np.random.default_rng(5)
+    array = rng.integers(0, 5, 50_000).astype(np.uint8)
+    labels = np.where(rng.random(array.size) < 0.1, np.arange(array.size) % 300, 7)
+    labels = labels.astype(np.int32)
+    got = folded(opened, ["mode"], array, labels, 300, (0,), (0,), shape)
+    assert_same(got["mode"], expected("mode", array, labels, 300, (0,), (0,)), "mode")
 
 
 def test_devices_without_64_bit_atomics_give_the_same_bits(device: Device):

@@ -72,8 +72,8 @@ def test_streams_share_all_elements(keys: int, outputs: int, reduces: int, nbyte
     (device, *_) = all_devices()
     tuning = shaped(device, sums_of("sum").accumulator, "tree")
     assert tuning is not None
-    splits = private_splits(tuning, nbytes, keys, outputs)
+    splits = private_splits(device, tuning, nbytes, keys, outputs)
     assert splits == 1 or splits * nbytes * keys * outputs <= 256 << 20
-    used, span = private_plan(keys, reduces, splits)
+    used, span = private_plan(tuning, keys, reduces, splits)
     assert 1 <= used <= splits
     assert used * span >= reduces > (used - 1) * span

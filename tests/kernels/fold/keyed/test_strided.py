@@ -7,7 +7,8 @@ import functools
 import numpy as np
 import pytest
 
-from chunkfold.kernels import DeviceContext, KeyedFold, as_monoid, bind, keyed_box
+from chunkfold.kernels import DeviceContext, KeyedFold, Monoid, as_monoid, bind, keyed_box
+from chunkfold.kernels.expressions.library import first, rank_high
 from chunkfold.kernels.fold.keyed.plan import MOST_OUTPUTS
 from chunkfold.kernels.geometry import BY_KEY
 from chunkfold.kernels.strides import strides_along
@@ -15,7 +16,18 @@ from tests.conftest import shaped
 from tests.kernels.fold.test_fold import upload
 
 pytestmark = pytest.mark.unoptimised
-OPS = ["max_abs_diff", "weighted_mean"]
+FARTHEST = Monoid(
+    "farthest",
+    inputs=2,
+    fields={"m": "order", "i": "int64"},
+    zero={"m": "lowest", "i": "highest"},
+    lift=lambda x, w, i: {"m": rank_high(x - w), "i": i},
+    op={"m": "max", "i": lambda a, b: first(b.m, a.m, a.i, b.i)},
+    finish=lambda f, context: f["i"],
+)
+OPS = {"max_abs_diff": as_monoid("max_abs_diff"), "weighted_mean": as_monoid("weighted_mean"),
+       "farthest": FARTHEST}  # fmt: skip
+"""An extreme, sums and a position."""
 SHAPE, KEYS = (12, 5, 24), 3
 Case = tuple[tuple[int, ...], tuple[int, ...]]
 CASES: list[Case] = [
@@ -44,10 +56,18 @@ def _wanted(case: Case, op: str) -> list[list[float]]:
     x, w, keys = _elements(case)
     kept = [axis for axis in range(3) if axis not in axes]
     wide = np.broadcast_to(w.reshape([n if a in own else 1 for a, n in enumerate(SHAPE)]), SHAPE)
-    rows = [a.transpose(*kept, *axes).reshape(-1, keys.size) for a in (x, wide)]
-    monoid = as_monoid(op)
+    rows = [
+        each.transpose(*kept, *axes).reshape(-1, keys.size)
+        for each in (x, wide, np.arange(x.size).reshape(SHAPE))
+    ]
+
+    def of_group(*own: np.ndarray) -> np.ndarray:
+        if op == "farthest":
+            return own[2][(own[0] - own[1]).argmax()]
+        return OPS[op].evaluate(*own[:2])
+
     done = [
-        [monoid.evaluate(*(a[keys.ravel() == k] for a in pair)) for pair in zip(*rows, strict=True)]
+        [of_group(*(a[keys.ravel() == k] for a in some)) for some in zip(*rows, strict=True)]
         for k in range(KEYS)
     ]
     return np.array(done).tolist()
@@ -58,7 +78,7 @@ def _wanted(case: Case, op: str) -> list[list[float]]:
 def test_weights_by_key_may_lack_axes(opened: DeviceContext, way: str, shape: str):
     """In tables that are shared (extremes), local and global, and in others (the rest)."""
     bound = bind(
-        list(map(as_monoid, OPS)), [np.dtype("f4"), np.dtype("f2")],
+        list(OPS.values()), [np.dtype("f4"), np.dtype("f2")],
         exact=True, keyed=True, fp64=opened.device.fp64,
     )  # fmt: skip
     accumulator = bound.accumulator.for_outputs(MOST_OUTPUTS)

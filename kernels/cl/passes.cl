@@ -13,36 +13,35 @@
 
 /* Every k below `count`, shared by all work-items: a CPU's take a strip each. */
 #if CHF_STRIP
-#define CHF_STEP 1
 static ulong chf_own_strip(ulong number, ulong count)
 {
     return min((count + get_global_size(0) - 1) / get_global_size(0) * number, count);
 }
 static ulong chf_own_first(ulong count) { return chf_own_strip(get_global_id(0), count); }
 static ulong chf_own_end(ulong count) { return chf_own_strip(get_global_id(0) + 1, count); }
-#else
-#define CHF_STEP get_global_size(0)
-static ulong chf_own_first(ulong count) { return get_global_id(0); }
-static ulong chf_own_end(ulong count) { return count; }
-#endif
 #define CHF_EACH(k, count) \
-    for (ulong k = chf_own_first(count), end = chf_own_end(count); k < end; k += CHF_STEP)
+    for (ulong k = chf_own_first(count), end = chf_own_end(count); k < end; k++)
+#else
+#define CHF_EACH(k, count) for (ulong k = get_global_id(0); k < count; k += get_global_size(0))
+#endif
 
+#if CHF_SETTLES
 /* Give those of `count` accumulators that are this work-item's the one form that their value has. */
 static void chf_settle_each(__global uchar *acc, ulong count)
 {
-#if CHF_SETTLES && CHF_STRIP
+#if CHF_STRIP
     const ulong first = chf_own_first(count), end = chf_own_end(count);
     const ulong whole = first + (end - first) / 8 * 8;
     for (ulong k = first; k < whole; k += 8)
         chf_put_eight(acc, count, k);
     for (ulong k = whole; k < end; k++)
         chf_put(acc, count, k, chf_get(acc, count, k));
-#elif CHF_SETTLES
+#else
     CHF_EACH(k, count)
         chf_put(acc, count, k, chf_get(acc, count, k));
 #endif
 }
+#endif
 
 /* `count` accumulators from `begin` on become the zero element. */
 __kernel CHF_SINGLES
@@ -52,15 +51,15 @@ void fill_zero(__global uchar *acc, ulong acc_n, ulong begin, ulong count)
         chf_put(acc, acc_n, begin + k, chf_zero());
 }
 
+#if CHF_ENTRIES
 /* Propagate the carries of `count` accumulators' limbs, before another addition could overflow one. */
 __kernel CHF_SINGLES
 void settle(__global long *tables, ulong count)
 {
-#if CHF_ENTRIES
     CHF_EACH(k, count)
         chf_settle(tables + k * CHF_ENTRIES);
-#endif
 }
+#endif
 
 /* Count `count` accumulators; both counters go behind `out_n` accumulators of `out`. */
 static void chf_seen(__global ulong *seen, ulong count, __global uchar *out, ulong out_n)
@@ -110,7 +109,7 @@ void pass_columns(__global const uchar *source, ulong source_n, ulong splits, ul
         chf_put(out, count, k, a);
 #endif
     }
-#if CHF_STRIP
+#if CHF_STRIP && CHF_SETTLES
     chf_settle_each(out, count);
 #endif
     if (get_global_id(0) == 0)
@@ -121,7 +120,9 @@ void pass_columns(__global const uchar *source, ulong source_n, ulong splits, ul
 __kernel CHF_SINGLES
 void pass_settle(__global uchar *acc, ulong outputs, __global ulong *seen)
 {
+#if CHF_SETTLES
     chf_settle_each(acc, outputs);
+#endif
     if (get_global_id(0) == 0)
         chf_seen(seen, outputs, acc, outputs);
 }

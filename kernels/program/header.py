@@ -102,7 +102,6 @@ def _whole(kinds: Sequence[Kind]) -> str:
     states = {kind.name: kind for kind in kinds if kind.is_holder}
     firsts = [c for c, kind in states.items() if kind.has_firsts]
     carried = [c for c, kind in states.items() if kind.carries]
-    keeps = [kind.name for kind in kinds if kind.keeps]
     gridded = has_grid(kinds)
 
     def each(template: str) -> str:
@@ -160,7 +159,9 @@ static void chf_steps(states_t *s, const values_t *v, ulong i, ulong di)
 }}
 {_batches(kinds) if gridded else "#define CHF_TRIES 0"}
 #define CHF_CARRY_AFTER {CARRY_AFTER if carried else 0}
+#if CHF_CARRY_AFTER
 static void chf_carries(states_t *s) {{ {" ".join(f"{c}_carries(&s->{c});" for c in carried)} }}
+#endif
 static void chf_ends(const states_t *states, acc_t *out)
 {{
 #if CHF_GRID
@@ -178,7 +179,13 @@ static void chf_ends(const states_t *states, acc_t *out)
 }}
 {grid_joined(kinds) if gridded else ""}
 {turns(kinds)}
-static void chf_keep(acc_t *a) {{ {" ".join(f"{c}_keep(&a->{c});" for c in keeps)} }}"""
+{_keeping(kinds)}"""
+
+
+def _keeping(kinds: Sequence[Kind]) -> str:
+    """Move to tables what accumulators hold that belongs there, if any does."""
+    keeps = " ".join(f"{kind.name}_keep(&a->{kind.name});" for kind in kinds if kind.keeps)
+    return f"static void chf_keep(acc_t *a) {{ {keeps} }}" if keeps else ""
 
 
 def _batches(kinds: Sequence[Kind]) -> str:

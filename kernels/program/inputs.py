@@ -29,7 +29,7 @@ def inputs(accumulator: Accumulator) -> str:
         const value_t one = chf_value(CHF_INPUT_NAMES, k + j);
         {copies}
     }}"""
-    ahead = " ".join(f"CHF_AHEAD(p{n}, CHF_AT{n}(k));" for n in numbers)
+    ahead = " ".join(f"CHF_AHEAD(p{n}, CHF_AT{n}(k))" for n in numbers)
     asks = " ".join(f"CHF_ASK(p{n} + CHF_AT{n}(k));" for n in numbers)
     return f"""\
 {_arguments(buffers)}

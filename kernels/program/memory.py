@@ -27,7 +27,6 @@ def memory(accumulator: Accumulator, kinds: Sequence[Kind]) -> str:
     slots = _slots(accumulator)
     # Expansions leave for memory in the one form that their value has.
     sums = [kind.name for kind in kinds if kind.settles]
-    settles = [f"    {c}_settle(&a.{c});" for c in sums]
     gets = [f"    a.{member} = ((__global const {ctype} *){at})[k];" for member, ctype, at in slots]
     stores = [f"    ((__global {ctype} *){at})[k] = a.{member};" for member, ctype, at in slots]
     return f"""\
@@ -44,13 +43,8 @@ static void chf_store(__global uchar *p, ulong n, ulong k, acc_t a)
 }}
 static void chf_leave_one(__global uchar *p, ulong n, ulong k, acc_t a, uint fresh)
 {{
-    chf_keep(&a);
+{"    chf_keep(&a);" if any(kind.keeps for kind in kinds) else ""}
     chf_store(p, n, k, fresh ? a : chf_op(chf_get(p, n, k), a));
-}}
-static void chf_put(__global uchar *p, ulong n, ulong k, acc_t a)
-{{
-{joined(settles)}
-    chf_store(p, n, k, a);
 }}
 {_settling(sums, slots)}
 {_leaving(kinds, slots)}"""
@@ -59,7 +53,7 @@ static void chf_put(__global uchar *p, ulong n, ulong k, acc_t a)
 def _settling(sums: Sequence[str], slots: list[SlotInMemory]) -> str:
     """Settle the sums of eight accumulators side by side: one by one takes a CPU long."""
     if not sums:
-        return "#define CHF_SETTLES 0"
+        return "#define CHF_SETTLES 0\n#define chf_put chf_store"
     lines = []
     for c in sums:
         places = [at for member, _, at in slots if member.startswith(f"{c}.")]
@@ -77,8 +71,14 @@ def _settling(sums: Sequence[str], slots: list[SlotInMemory]) -> str:
             odd = 1;
         }}
     }}""")
+    settles = " ".join(f"{c}_settle(&a.{c});" for c in sums)
     return f"""\
 #define CHF_SETTLES 1
+static void chf_put(__global uchar *p, ulong n, ulong k, acc_t a)
+{{
+    {settles}
+    chf_store(p, n, k, a);
+}}
 #if CHF_STRIP
 static void chf_put_eight(__global uchar *p, ulong n, ulong k)
 {{

@@ -61,7 +61,9 @@ static void chf_leave_tile(tile_t *s, uint vectors, uint rest, __global uchar *a
                            uint fresh)
 {
     for (uint n = 0; n < vectors; n++) {
+#if CHF_CARRY_AFTER
         chf_carries(&s->vectors[n]);
+#endif
 #if CHF_RESUMES
         chf_leave(&s->vectors[n], acc, acc_n, at + n * CHF_LANES, fresh);
 #else

@@ -79,7 +79,7 @@ def listed(*ops: str, exact: bool = True, seen: str = "as it is") -> str:
 @pytest.mark.parametrize("seen", SEEN)
 @pytest.mark.parametrize(
     ("ops", "exact", "most"),
-    [(["sum"], False, 226), (["sum"], True, 470), (["mean", "std", "min", "max"], True, 700)],
+    [(["sum"], False, 205), (["sum"], True, 455), (["mean", "std", "min", "max"], True, 670)],
 )
 def test_a_listing_can_be_read(ops: list[str], exact: bool, most: int, seen: str):
     lines = listed(*ops, exact=exact, seen=seen).splitlines()

@@ -166,7 +166,7 @@ def main() -> None:
     """Print the table and a summary for each tree."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("trees", nargs="+", metavar="[NAME=]TREE")
-    parser.add_argument("--device", default="0")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--mib", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="", help="a regular expression that names match")

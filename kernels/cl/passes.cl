@@ -78,8 +78,7 @@ void pass_rows(__global const uchar *source, ulong source_n, ulong splits, ulong
     __local acc_t scratch[CHF_LOCAL];
     const ulong k = get_group_id(0);
     const ulong output = k % outputs;
-    const ulong from = min(k / outputs * span, splits);
-    const ulong to = min(from + span, splits);
+    const ulong from = min(k / outputs * span, splits), to = min(from + span, splits);
     acc_t a = chf_zero();
     for (ulong split = from + get_local_id(0); split < to; split += CHF_LOCAL)
         a = chf_op(a, chf_get(source, source_n, split * outputs + output));
@@ -98,8 +97,7 @@ void pass_columns(__global const uchar *source, ulong source_n, ulong splits, ul
     const ulong count = out_splits * outputs;
     CHF_EACH(k, count) {
         const ulong output = k % outputs;
-        const ulong from = min(k / outputs * span, splits);
-        const ulong to = min(from + span, splits);
+        const ulong from = min(k / outputs * span, splits), to = min(from + span, splits);
         acc_t a = from < to ? chf_get(source, source_n, from * outputs + output) : chf_zero();
         for (ulong split = from + 1; split < to; split++)
             a = chf_op(a, chf_get(source, source_n, split * outputs + output));

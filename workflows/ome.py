@@ -159,6 +159,21 @@ def _last(source: Source) -> str:
     return source.name.rstrip("/").rpartition("/")[2]
 
 
+def coarser_levels(attributes: Mapping[str, Any], method: str, number: int) -> list[str]:
+    """Return the levels behind one of a number that `method` made, by what their group says."""
+    ome: Any = attributes.get("ome")
+    try:
+        paths = [
+            str(dataset["path"])
+            for one in ome["multiscales"]
+            if one["metadata"]["method"] == method
+            for dataset in one["datasets"]
+        ]
+    except (KeyError, TypeError):
+        return []  # whatever it says, it names none
+    return [path for path in paths if path.isdecimal() and int(path) > number]
+
+
 def without_levels(attributes: Mapping[str, Any], paths: Sequence[str]) -> dict[str, Any]:
     """Return what a group is to say so as to name none of some levels; nothing if it names none."""
     ome: Any = attributes.get("ome")

@@ -24,7 +24,13 @@ from chunkfold.running.run import Run
 from chunkfold.sources.neighbours import compressors_of
 from chunkfold.sources.opening import open_node, open_source
 from chunkfold.workflows.as_json import jsonable
-from chunkfold.workflows.ome import Image, image_of, multiscales, without_levels
+from chunkfold.workflows.ome import (
+    Image,
+    coarser_levels,
+    image_of,
+    multiscales,
+    without_levels,
+)
 from chunkfold.workflows.ome_channels import channels
 from chunkfold.workflows.outputs import (
     check_output,
@@ -61,6 +67,8 @@ _NOT_HERE = (
     "sel",
     "dtype",
 )
+_METHOD = "chunkfold.workflows.pyramid"
+"""By which metadata know what this module wrote."""
 _ROUNDED = ("mean", "nanmean", "weighted_mean")
 
 
@@ -133,7 +141,8 @@ def pyramid(
     histogram
         Whether its elements are counted by bins, too: by these edges, if they are given.
     overwrite
-        Whether what is there goes, once the new levels are made.
+        Whether what is there goes, once the new levels are made: also coarser levels than these
+        that an earlier pyramid has.
     client, on_event
         As `chunkfold.reduce` has them.
     options
@@ -235,11 +244,16 @@ def write_pyramid(
     with staged(place, overwrite=True) as folder:
         run = _run(made, folder, out, client, on_event)
         group = zarr.open_group(str(out), mode="a")
-        if told := without_levels(group.attrs, made.paths):  # until they are in their places
+        gone = coarser_levels(group.attrs, _METHOD, int(made.paths[-1])) if overwrite else []
+        # Until they are in their places.
+        if told := without_levels(group.attrs, [*made.paths, *gone]):
             group.attrs.update(told)
         for path in made.paths:
             moved(folder / path, Path(out) / path)
         _tell(group, made, run)
+        for level in (Path(out) / path for path in gone):  # there were more before
+            if level.is_dir():
+                shutil.rmtree(level)
         shutil.rmtree(folder)
         folder.mkdir()  # what takes the place is empty, and goes
     place.rmdir()
@@ -272,7 +286,7 @@ def _tell(group: zarr.Group, made: Pyramid, run: Run) -> None:
         (path, [factor ** (n + 1) for factor in made.factors]) for n, path in enumerate(made.paths)
     ]
     told = {
-        "method": "chunkfold.workflows.pyramid",
+        "method": _METHOD,
         "version": metadata.version("chunkfold"),
         "kwargs": {"op": made.op, "factor": list(made.factors)},
     }

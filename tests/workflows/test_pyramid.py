@@ -150,6 +150,20 @@ def test_at_no_moment_an_image_names_levels_that_are_not_there(tmp_path: Path, m
     assert sorted(p.name for p in (tmp_path / "a").iterdir()) == ["0", "1", "2", "zarr.json"]
 
 
+def test_fewer_levels_leave_none_of_those_before(tmp_path: Path):
+    values = np.random.default_rng(1).integers(0, 99, (64, 64)).astype("u2")
+    path = image(tmp_path / "a", values, (8, 8))
+    pyramid(path, tmp_path / "a", 4, "max", statistics=False)
+    zarr.create_array(str(tmp_path / "a" / "9"), shape=(1,), dtype="u2")  # somebody's own
+    made = pyramid(path, tmp_path / "a", 2, "max", statistics=False, overwrite=True)
+    check_levels(made, check_ome(made)[1:], values, {0: 2, 1: 2}, "max")
+    names = sorted(each.name for each in (tmp_path / "a").iterdir())
+    assert names == ["0", "1", "2", "9", "zarr.json"]
+    # Of a level: what is finer stays.
+    pyramid(tmp_path / "a" / "1", tmp_path / "a", 1, "max", statistics=False, overwrite=True)
+    assert (tmp_path / "a" / "0").is_dir()
+
+
 @pytest.mark.parametrize("op", ["mean", "max", "min"])
 def test_levels_beside_the_image_have_its_dtype_and_its_metadata(tmp_path: Path, op: str):
     values = np.random.default_rng(0).integers(0, 65535, (2, 3, 40, 33)).astype("u2")

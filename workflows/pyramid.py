@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Unpack
@@ -14,88 +12,22 @@ import zarr
 from distributed import Client
 
 from chunkfold.api import stream
-from chunkfold.errors import PlanError
 from chunkfold.events import OnEvent
-from chunkfold.planning.asking import asked
-from chunkfold.planning.keywords import Keywords, options_of
+from chunkfold.planning.keywords import Keywords
 from chunkfold.planning.options import Op
-from chunkfold.planning.request import Request
 from chunkfold.running.run import Run
 from chunkfold.sources.neighbours import compressors_of
-from chunkfold.sources.opening import open_node, open_source
+from chunkfold.sources.opening import open_node
 from chunkfold.workflows.as_json import jsonable
-from chunkfold.workflows.ome import (
-    Image,
-    coarser_levels,
-    image_of,
-    multiscales,
-    without_levels,
-)
+from chunkfold.workflows.ome import coarser_levels, multiscales, without_levels
 from chunkfold.workflows.ome_channels import channels
-from chunkfold.workflows.outputs import (
-    check_output,
-    check_writable,
-    is_remote,
-    moved,
-    refuse_sources,
-    shown,
-    staged,
-)
-from chunkfold.workflows.pyramid_checks import (
-    Histogram,
-    LevelFactor,
-    histograms_of,
-    refuse_format_2,
-    refuse_levels,
-    refuse_no_labels,
-    refuse_op,
-    windows_of,
-)
+from chunkfold.workflows.outputs import moved, staged
+from chunkfold.workflows.pyramid_checks import Histogram, LevelFactor
+from chunkfold.workflows.pyramid_plan import Pyramid, plan_pyramid
 from chunkfold.workflows.zarr_tiles import ZarrTiles
 
-SUMMARY = ("min", "max", "mean", "std")
-"""What is told of the whole image."""
-_NOT_HERE = (
-    "axis",
-    "keepdims",
-    "coarsen",
-    "boundary",
-    "by",
-    "by_axis",
-    "groups",
-    "selection",
-    "sel",
-    "dtype",
-)
 _METHOD = "chunkfold.workflows.pyramid"
 """By which metadata know what this module wrote."""
-_ROUNDED = ("mean", "nanmean", "weighted_mean")
-
-
-@dataclass(frozen=True)
-class Pyramid:
-    """What is to be made, seen to be possible."""
-
-    request: Request
-    image: Image
-    factors: tuple[int, ...]
-    """Of each level to the one before, along each axis."""
-    beside: bool
-    """Whether levels go into the group that has the source."""
-    op: str
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """What the arrays of the levels are called."""
-        first = 1
-        if self.beside and self.own.isdecimal():
-            first = int(self.own) + 1
-        return tuple(str(first + n) for n in range(self.request.levels))
-
-    @property
-    def own(self) -> str:
-        """What the source is called in its group."""
-        return Path(self.request.sources[0].local_path or "").name
 
 
 def pyramid(
@@ -160,64 +92,6 @@ def pyramid(
     made = plan_pyramid(source, out, levels, op, factor, statistics=statistics,
                         histogram=histogram, overwrite=overwrite, **options)  # fmt: skip
     return write_pyramid(made, out, overwrite=overwrite, client=client, on_event=on_event)
-
-
-def plan_pyramid(
-    source: Any,
-    out: str | Path,
-    levels: int = 5,
-    op: Op = "mean",
-    factor: LevelFactor = 2,
-    *,
-    statistics: bool = True,
-    histogram: Histogram = False,
-    overwrite: bool = False,
-    **options: Unpack[Keywords],
-) -> Pyramid:
-    """Find out whether a pyramid can be made, and be written; parameters as `pyramid`.
-
-    Raises
-    ------
-    ChunkfoldError
-        If not.
-    """
-    for name in _NOT_HERE:
-        if options.get(name) is not None:
-            raise PlanError(f"pyramid takes no {name}: levels have the axes of the image")
-    if isinstance(levels, bool) or not isinstance(levels, int) or levels < 1:
-        raise PlanError(f"levels is {levels!r}; a pyramid has 1 or more")
-    opened, modes = open_source(source), op == "mode"
-    image, windows = image_of(opened), windows_of(opened, factor)
-    # Of modes the elements are read as they are.
-    read = "max" if modes else op
-    given = options_of([read], {**options, "coarsen": windows, "boundary": "pad"})
-    whole = [*(SUMMARY if statistics else ()), *histograms_of(histogram)]
-    both = {"levels": given, "statistics": options_of(whole, options)} if whole else given
-    request = asked(opened, both)
-    (name,) = request.options.names
-    if modes:
-        refuse_no_labels(request)
-    refuse_op(request, name)
-    factors = tuple(axis.window or 1 for axis in request.chosen)
-    refuse_levels(request, factors, levels)
-    whole_windows = ((1, by**levels) if modes else (by, by ** (levels - 1)) for by in factors)
-    chosen = tuple(
-        replace(axis, window=window, together=together) if axis.window else axis
-        for axis, (window, together) in zip(request.chosen, whole_windows, strict=True)
-    )
-    rounds = name in _ROUNDED and opened.dtype.kind in "iu" and not any(request.packings)
-    request = replace(
-        request,
-        chosen=chosen,
-        streams=True,
-        levels=levels,
-        modes=factors if modes else (),
-        rounded_to=opened.dtype.newbyteorder("=") if rounds else None,
-    )
-    beside = opened.local_path is not None and _same(Path(opened.local_path).parent, out)
-    made = Pyramid(request, image, factors, beside, "mode" if modes else name)
-    _check_out(made, out, overwrite=overwrite)
-    return made
 
 
 def write_pyramid(
@@ -298,17 +172,3 @@ def _tell(group: zarr.Group, made: Pyramid, run: Run) -> None:
     shown_as = channels(made.image, made.request, run.summary)
     ome = {**shown_as, **kept, **ome}
     group.attrs.update({"ome": ome, "chunkfold": {"source": source, "statistics": statistics}})
-
-
-def _check_out(made: Pyramid, out: str | Path, *, overwrite: bool) -> None:
-    if not made.beside:
-        refuse_sources(out, made.request.sources)
-        check_output(out, (".zarr",), overwrite=overwrite)
-        return
-    refuse_format_2(open_node(out).metadata.zarr_format, shown(out))
-    for path in made.paths:
-        check_writable(Path(out) / path, overwrite=overwrite)
-
-
-def _same(folder: Path, out: str | Path) -> bool:
-    return not is_remote(out) and os.path.realpath(folder) == os.path.realpath(out)

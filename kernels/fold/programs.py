@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from chunkfold.kernels.accumulator.accumulator import COUNTS, Accumulator
 from chunkfold.kernels.device.device import Device
+from chunkfold.kernels.fold.keyed.layout import KeyedBox
+from chunkfold.kernels.fold.keyed.programs import launched_by_key
 from chunkfold.kernels.fold.launch_plan import planned_launches
 from chunkfold.kernels.fold.shapes import most_splits
 from chunkfold.kernels.geometry import Box
@@ -15,21 +17,41 @@ from chunkfold.kernels.program.options import Tuning
 
 
 def programs(
-    device: Device, accumulator: Accumulator, tuning: Tuning, boxes: Iterable[Box]
+    device: Device,
+    accumulator: Accumulator,
+    tuning: Tuning,
+    boxes: Iterable[Box | KeyedBox],
+    keys: int = 1,
 ) -> list[Program]:
     """Return the programs whose kernels fold some boxes: each once, those of passes last.
+
+    `keys` is of those that are folded by key.
 
     Raises
     ------
     DeviceError
         If the device lacks what the accumulator needs.
     """
-    folds = {use for part in boxes for use in launched(part, accumulator, tuning)}
-    files = [*sorted(folds, key=str), ("passes.cl", tuning)]
-    found = [_program(device, file, accumulator, used) for file, used in files]
-    if accumulator.entries:  # to the passes they are sums, each of an output of its own
-        found.append(_program(device, "passes.cl", COUNTS, tuning))
+    uses = {use for part in boxes for use in _uses(device, part, accumulator, tuning, keys)}
+    ordered = sorted(uses, key=lambda use: (use[0], str(use[1])))
+    found = [_program(device, file, of, used) for file, used, of in ordered]
+    passes = dict.fromkeys([*(of for _, _, of in ordered), accumulator])
+    if any(of.entries for of in passes):  # to the passes they are sums, each of an output
+        passes[COUNTS] = None
+    found += [_program(device, "passes.cl", of, tuning) for of in passes]
     return list(dict.fromkeys(found))
+
+
+def _uses(
+    device: Device, part: Box | KeyedBox, accumulator: Accumulator, tuning: Tuning, keys: int
+) -> Iterator[tuple[str, Tuning, Accumulator]]:
+    """Yield the kernel files that fold a box, their tunings, and what they fold into."""
+    if isinstance(part, Box):
+        for file, used in launched(part, accumulator, tuning):
+            yield file, used, accumulator
+        return
+    for file, of in launched_by_key(device, accumulator, tuning, part, keys):
+        yield file, tuning.for_box(part.elements), of
 
 
 def launched(part: Box, accumulator: Accumulator, tuning: Tuning) -> Iterator[tuple[str, Tuning]]:

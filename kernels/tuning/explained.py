@@ -6,8 +6,19 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
+from chunkfold.kernels.device.device import Device
+from chunkfold.kernels.fold.keyed.layout import KeyedBox
+from chunkfold.kernels.fold.keyed.plan import (
+    MOST_OUTPUTS,
+    column_jobs,
+    local_tables,
+    private_splits,
+    way_of,
+)
+from chunkfold.kernels.fold.keyed.programs import components_by_way
 from chunkfold.kernels.fold.programs import launched
 from chunkfold.kernels.geometry import Box
+from chunkfold.kernels.program.shared_layout import shared_of, with_components
 from chunkfold.kernels.tuning.tuning_choice import TuningChoice
 
 
@@ -50,3 +61,42 @@ def _of_box(part: Box, accumulator: Accumulator, choice: TuningChoice) -> Iterat
             ("work-group", "local_size", f"{loads.local_size} work-item{several[1]}"),
         ):
             yield Reason(f"{folded_by}: {what}", told, loads.why.get(field, ""))
+
+
+def explained_by_key(
+    device: Device, accumulator: Accumulator, choice: TuningChoice, layout: KeyedBox, keys: int
+) -> Iterator[Reason]:
+    """Say how a box is folded by so many keys, and why."""
+    tuning, outputs = choice.tuning, layout.outputs
+    shared, own = components_by_way(device, accumulator, tuning, way_of(outputs))
+    if shared:
+        tables = shared_of(device, accumulator, shared)
+        local = local_tables(device, tuning, tables, keys)
+        several = -(-keys // local.keys)
+        where = "a table in global memory"
+        if local.digits:
+            where = "a table in local memory"
+            if several > 1:
+                where = f"{several} tables in local memory, for each of which elements are read"
+        each = tables.key_bytes(local.digits or tables.ordinary_digits)
+        why = f"{each} bytes for each of {keys:,} labels; there are {device.local_bytes:,} bytes"
+        yield Reason(f"by label: {_fields(accumulator, shared)}", where, why)
+    if not own:
+        return
+    alone = with_components(accumulator, own)
+    splits = private_splits(device, tuning, alone.nbytes, keys, outputs)
+    why = "work-items cannot share what is neither counted, added up as integers, nor compared"
+    if outputs > MOST_OUTPUTS:
+        why = f"{outputs:,} outputs are more than {MOST_OUTPUTS}: each work-item has some of them"
+    elif tuning.sharing == 1:
+        why = "work-items are few"
+    each_has = f"{splits:,} work-items at most for each output, with accumulators of their own"
+    yield Reason(f"by label: {_fields(accumulator, own)}", each_has, why)
+    if column_jobs(tuning, layout) is not None:
+        vectors = f"{tuning.columns.lanes} outputs at once"
+        yield Reason("by label: vectors", vectors, "neighbours in memory have the same label")
+
+
+def _fields(accumulator: Accumulator, components: Iterable[int]) -> str:
+    names = (field.name for n in components for field in accumulator.components[n].fields)
+    return ", ".join(dict.fromkeys(names))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from chunkfold.boxes import Slices
 from chunkfold.kernels import Box
 from chunkfold.kernels.fold.keyed.plan import way_of
-from chunkfold.kernels.geometry import FOLDS
+from chunkfold.kernels.geometry import FOLDS, ONE_OUTPUT
 from chunkfold.planning.work import Work
 from chunkfold.reading.reads import OutputBox
 
@@ -29,6 +29,18 @@ def kernels_of(
         return frozenset({way_of(output_box.outputs)})
     boxes = boxes_of(work, output_box, buffer_bytes, by_rows=by_rows)
     return frozenset(FOLDS if boxes is None else (box.kernel for box in boxes))
+
+
+def window_beside(work: Work, tile: int, place: Slices) -> OutputBox:
+    """Return the outputs that a question has of what another one reads."""
+    return OutputBox(tile, (), place, by_cell=work.skips)
+
+
+def kernels_beside(work: Work, window: OutputBox, buffer_bytes: int) -> frozenset[str]:
+    """Return which kernels fold what another question reads into some outputs of a question."""
+    if window.outputs == 1 and work.keys is None and work.rowwise is None:
+        return ONE_OUTPUT  # whatever is read of a leaf
+    return kernels_of(work, window, buffer_bytes)
 
 
 def boxes_of(

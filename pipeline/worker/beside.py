@@ -15,12 +15,11 @@ from chunkfold.kernels.accumulator.partial import assembled
 from chunkfold.kernels.accumulator.sums import any_lost
 from chunkfold.kernels.fold.launch import Input
 from chunkfold.kernels.fold.power import Powers
-from chunkfold.kernels.geometry import ONE_OUTPUT
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.tiles import Combine
 from chunkfold.planning.work import Work
-from chunkfold.reading.kinds_of_boxes import kernels_of
-from chunkfold.reading.reads import OutputBox, Read, fold_input_of
+from chunkfold.reading.kinds_of_boxes import kernels_beside, window_beside
+from chunkfold.reading.reads import Read, fold_input_of
 from chunkfold.worker.question_folds import QuestionFold, QuestionFolds
 from chunkfold.worker.rows_fold import RowsFold
 from chunkfold.worker.totals import Totals
@@ -164,10 +163,8 @@ class Beside:
         return found.fold
 
     def _begun(self, number: int, place: Slices) -> _Underway:
-        work, window = self._work, OutputBox(number, (), place, by_cell=self._work.skips)
-        kernels = kernels_of(work, window, self._buffer_bytes)
-        if window.outputs == 1 and work.keys is None and work.rowwise is None:
-            kernels = ONE_OUTPUT  # whatever is read of a leaf
+        work, window = self._work, window_beside(self._work, number, place)
+        kernels = kernels_beside(work, window, self._buffer_bytes)
         tuning = self._owned.tuning(work.folded, work.variant, kernels)
         nbytes = work.groups * window.outputs * work.accumulator.nbytes
         fold = self._folds.begin(work.accumulator, tuning, window.outputs)

@@ -5,19 +5,28 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from chunkfold.errors import DeviceError
-from chunkfold.kernels import Accumulator, Box, Device, all_devices, box, devices
+from chunkfold.kernels import Accumulator, Box, Device, KeyedBox, all_devices, box, devices
 from chunkfold.kernels.fold.programs import programs
-from chunkfold.kernels.listing.listing import listing
-from chunkfold.kernels.tuning.explained import Reason, explained
+from chunkfold.kernels.geometry import FOLDS
+from chunkfold.kernels.listing.listing import Program, listing
+from chunkfold.kernels.tuning.explained import Reason, explained, explained_by_key
 from chunkfold.kernels.tuning.tuning_choice import TuningChoice, chosen
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.work import Work
-from chunkfold.reading.kinds_of_boxes import boxes_of, kernels_of
+from chunkfold.reading.kinds_of_boxes import boxes_of, kernels_beside, kernels_of, window_beside
 from chunkfold.reading.parts import Absent
-from chunkfold.reading.reads import OutputBox, reads_of, shares_of
+from chunkfold.reading.reads import (
+    FoldInput,
+    OutputBox,
+    Read,
+    fold_input_of,
+    reads_of,
+    shares_of,
+)
 
 _MOST = 64
 """Windows, and pieces of one whose kinds are not known beforehand, that are looked at."""
@@ -25,21 +34,24 @@ _MOST = 64
 
 @dataclass(frozen=True)
 class _Look:
-    """What is folded in one way."""
+    """What is folded in one way for a question."""
 
-    accumulator: Accumulator
+    work: Work
     choice: TuningChoice
-    boxes: tuple[Box, ...]
+    boxes: tuple[Box | KeyedBox, ...]
 
 
 def source_of(plan: Plan, device: Device | str | None) -> str:
     """List the programs of a plan's kernels; parameters as `Plan.source`."""
-    on = _device(plan, device)
-    found = [
-        program
-        for look in _looks(plan, on)
-        for program in programs(on, look.accumulator, look.choice.tuning, look.boxes)
-    ]
+    on, found = _device(plan, device), list[Program]()
+    looks = list(_looks(plan, on))
+    for look in looks:
+        work, tuning = look.work, look.choice.tuning
+        found += programs(on, work.folded, tuning, look.boxes, work.groups)
+    folded = {look.work.folded for look in looks}
+    for accumulator in (one for one in _combined(plan) if folded and one not in folded):
+        tuning = chosen(on, accumulator, plan.options.variant, FOLDS[:1]).tuning
+        found += programs(on, accumulator, tuning, ())
     # Passes are those of all kernels, and stand behind them.
     found.sort(key=lambda program: program.title.startswith("passes"))
     return listing(list(dict.fromkeys(found)))
@@ -49,9 +61,35 @@ def explained_for(plan: Plan, device: Device | str | None) -> list[Reason]:
     """Say how a device folds what a plan reads; parameters as `Plan.explain`."""
     on = _device(plan, device)
     found = [Reason("device", str(on), "it was named" if device else "it is the first of the plan")]
-    for look in _looks(plan, on):
-        found += explained(look.choice, look.accumulator, look.boxes)
-    return list(dict.fromkeys(found))
+    looks = list(_looks(plan, on))
+    for one, work in zip(plan.together, Work.of("", plan).together, strict=True):
+        own = _of_question(plan, one) if plan.beside else []
+        for look in (look for look in looks if look.work == work):
+            boxes = [each for each in look.boxes if isinstance(each, Box)]
+            own += explained(look.choice, work.folded, boxes)
+            for each in (each for each in look.boxes if isinstance(each, KeyedBox)):
+                own += explained_by_key(on, work.folded, look.choice, each, work.groups)
+        found += dict.fromkeys(own)
+    return found
+
+
+def _combined(plan: Plan) -> Iterator[Accumulator]:
+    """Yield what partials are combined in."""
+    for work in Work.of("", plan).together:
+        yield work.accumulator
+        if work.roll_up is not None:
+            yield work.roll_up.form
+
+
+def _of_question(plan: Plan, one: Plan) -> list[Reason]:
+    """Say which question it is, and what it is made of; `plan` is that of all."""
+    roll_up, name = one.request.roll_up, one.request.question
+    if roll_up is None:
+        return [Reason("question", name, "each fold takes in what is read")]
+    finer = plan.together[roll_up.finer].request.question
+    return [
+        Reason("question", name, f"made of what {finer} keeps: no kernel reads elements for it")
+    ]
 
 
 def _device(plan: Plan, device: Device | str | None) -> Device:
@@ -76,22 +114,42 @@ def _device(plan: Plan, device: Device | str | None) -> Device:
 
 def _looks(plan: Plan, device: Device) -> Iterator[_Look]:
     """Yield what a device folds in its own way, as blocks do that run on it."""
-    work = Work.of("", plan)
+    first = Work.of("", plan)
     buffer_bytes = min(plan.leaf_bytes, device.max_alloc_bytes)
-    for kernels, boxes in _kinds(plan, work, buffer_bytes).items():
-        choice = chosen(device, work.folded, plan.options.variant, kernels)
-        yield _Look(work.folded, choice, tuple(boxes))
+    for work in (first, *first.folded_beside):
+        kinds = _kinds if work is first else partial(_kinds_beside, work)
+        for kernels, boxes in kinds(plan, first, buffer_bytes).items():
+            yield _Look(work, chosen(device, work.folded, work.variant, kernels), tuple(boxes))
 
 
-def _kinds(plan: Plan, work: Work, buffer_bytes: int) -> dict[frozenset[str], dict[Box, None]]:
-    """Return boxes of all kinds that are read, by the kernels that are tried together for them."""
-    found: dict[frozenset[str], dict[Box, None]] = {}
+_Kinds = dict[frozenset[str], dict[Box | KeyedBox, None]]
+"""Boxes of all kinds that are read, by the kernels that are tried together for them."""
+
+
+def _kinds(plan: Plan, work: Work, buffer_bytes: int) -> _Kinds:
+    """Return the boxes of the question that blocks read for."""
+    found: _Kinds = {}
     for output_box in itertools.islice(_output_boxes(plan, work, buffer_bytes), _MOST):
         kernels = kernels_of(work, output_box, buffer_bytes)
-        boxes = boxes_of(work, output_box, buffer_bytes) or _read(work, output_box, buffer_bytes)
+        boxes: Sequence[Box | KeyedBox] = boxes_of(work, output_box, buffer_bytes) or [
+            _folded(read.told) for read in _reads(work, output_box, buffer_bytes)
+        ]
         found.setdefault(kernels, {}).update(dict.fromkeys(boxes))
     if plan.absent:  # of fill values one element is folded, and then squared
         found.setdefault(frozenset({"flat"}), {})[box((1,), (0,))] = None
+    return found
+
+
+def _kinds_beside(work: Work, plan: Plan, first: Work, buffer_bytes: int) -> _Kinds:
+    """Return the boxes of a question that is answered by what is read for the first."""
+    found: _Kinds = {}
+    for output_box in itertools.islice(_output_boxes(plan, first, buffer_bytes), _MOST):
+        for read in _reads(first, output_box, buffer_bytes):
+            number, part = work.layout.tile_and_part(first.layout.numbers(*read.leaf))
+            window = window_beside(work, number, work.layout.outputs_of(read.within))
+            told = fold_input_of(work, work.layout.leaf(number, part), read.within)
+            kernels = kernels_beside(work, window, buffer_bytes)
+            found.setdefault(kernels, {})[_folded(told)] = None
     return found
 
 
@@ -104,7 +162,12 @@ def _output_boxes(plan: Plan, work: Work, buffer_bytes: int) -> Iterator[OutputB
             yield from share.output_boxes
 
 
-def _read(work: Work, output_box: OutputBox, buffer_bytes: int) -> list[Box]:
-    reads = itertools.islice(reads_of(work, output_box, buffer_bytes), _MOST)
-    each = [read.told for read in reads]
-    return [told.box if told.rows is None else told.rows.box for told in each]
+def _reads(work: Work, output_box: OutputBox, buffer_bytes: int) -> Iterator[Read]:
+    return itertools.islice(reads_of(work, output_box, buffer_bytes), _MOST)
+
+
+def _folded(told: FoldInput) -> Box | KeyedBox:
+    """Return what is folded of a box that is read: rows of it, by key, or it itself."""
+    if told.rows is not None:
+        return told.rows.box
+    return told.box if told.keyed is None else told.keyed[0]

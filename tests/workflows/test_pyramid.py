@@ -22,7 +22,8 @@ from chunkfold.errors import PlanError
 from chunkfold.kernels.accumulator.exact_integers import nearest_integers
 from chunkfold.planning import blocks, planner
 from chunkfold.workflows import outputs, zarr_tiles
-from chunkfold.workflows.pyramid import plan_pyramid, pyramid
+from chunkfold.workflows.pyramid import pyramid
+from chunkfold.workflows.pyramid_plan import plan_pyramid
 from tests.conftest import DEVICES
 from tests.kernels.catalogue.test_window_modes import counted
 from tests.pipeline.test_by import hard

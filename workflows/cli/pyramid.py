@@ -12,8 +12,9 @@ from chunkfold.workflows.cli import options
 from chunkfold.workflows.consoles import err
 from chunkfold.workflows.parsing import parse_edges, windows, words
 from chunkfold.workflows.progress import run_progress
-from chunkfold.workflows.pyramid import plan_pyramid, write_pyramid
+from chunkfold.workflows.pyramid import write_pyramid
 from chunkfold.workflows.pyramid_checks import LevelFactor
+from chunkfold.workflows.pyramid_plan import plan_pyramid
 
 
 @click.command()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.device.device import Device
+from chunkfold.kernels.fold.keyed.layout import KeyedBox
+from chunkfold.kernels.fold.keyed.plan import column_jobs, local_tables, way_of
 from chunkfold.kernels.geometry import BY_KEY
 from chunkfold.kernels.program.options import Tuning
 from chunkfold.kernels.program.shared_layout import shared_of, split_shareable, with_components
@@ -21,7 +23,7 @@ def components_by_way(
 def keyed_programs(
     device: Device, accumulator: Accumulator, tuning: Tuning, way: str
 ) -> list[tuple[str, Accumulator]]:
-    """Return the kernel files that one of `BY_KEY` launches, each with what it folds into."""
+    """Return the kernel files that one of `BY_KEY` may launch, each with what it folds into."""
     shared, own = components_by_way(device, accumulator, tuning, way)
     found: list[tuple[str, Accumulator]] = []
     if shared:
@@ -30,4 +32,21 @@ def keyed_programs(
     if own:
         alone = with_components(accumulator, own)
         found += [("keyed/private.cl", alone), ("keyed/columns.cl", alone)]
+    return found
+
+
+def launched_by_key(
+    device: Device, accumulator: Accumulator, tuning: Tuning, layout: KeyedBox, keys: int
+) -> list[tuple[str, Accumulator]]:
+    """Return the kernel files that fold a box by so many keys, each with what it folds into."""
+    shared, own = components_by_way(device, accumulator, tuning, way_of(layout.outputs))
+    found: list[tuple[str, Accumulator]] = []
+    if shared:
+        tables = shared_of(device, accumulator, shared)
+        if local_tables(device, tuning, tables, keys).digits:
+            found.append(("keyed/local.cl", tables.accumulator))
+        found.append(("keyed/global.cl", tables.accumulator))
+    if own:
+        file = "keyed/private.cl" if column_jobs(tuning, layout) is None else "keyed/columns.cl"
+        found.append((file, with_components(accumulator, own)))
     return found

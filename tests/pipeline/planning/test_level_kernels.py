@@ -14,7 +14,7 @@ from chunkfold.kernels import as_monoid
 from chunkfold.kernels.fold.levels import Levels
 from chunkfold.planning.level_kernels import levels_of
 from chunkfold.planning.plan import Plan
-from chunkfold.workflows.pyramid import plan_pyramid
+from chunkfold.workflows.pyramid_plan import plan_pyramid
 from tests.workflows.test_pyramid import image
 
 

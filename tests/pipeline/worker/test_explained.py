@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,11 +29,30 @@ def array(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
+MONTHS, RANDOM = np.arange(60) % 12, np.random.default_rng(0).integers(0, 5, (60, 100, 30))
+QUESTIONS = {
+    "all": cf.ask("mean"),
+    "zones": cf.ask("max", axis=(0, 1), by=np.arange(100) // 7, by_axis=1),
+    "steps": cf.ask("std", axis=0),
+}
+
+
 @pytest.mark.parametrize(
-    ("op", "axis"), [("std", None), ("std", 0), ("std", 2), ("histogram", (0, 2))]
+    ("op", "options"),
+    [
+        ("std", {}),
+        ("std", {"axis": 0}),
+        ("std", {"axis": 2}),
+        ("histogram", {"axis": (0, 2)}),
+        ("std", {"axis": 0, "by": MONTHS, "by_axis": 0}),
+        (["mean", "argmax"], {"by": RANDOM}),
+        ("histogram", {"by": RANDOM}),
+        (QUESTIONS, {}),
+    ],
+    ids=["flat", "columns", "rows", "counters", "months", "random", "counters-by", "questions"],
 )
 def test_programs_are_those_that_a_run_builds(
-    array: str, op: str, axis: int | Sequence[int] | None, monkeypatch
+    array: str, op: Any, options: dict[str, Any], monkeypatch
 ):
     listed: set[tuple[str, tuple[str, ...]]] = set()
     built: set[tuple[str, tuple[str, ...]]] = set()
@@ -45,7 +64,7 @@ def test_programs_are_those_that_a_run_builds(
 
     programs = explained.programs
     monkeypatch.setattr(explained, "programs", telling)
-    cf.plan(array, op, axis=axis).source()
+    cf.plan(array, op, **options).source()
 
     def building(device, file, accumulator, tuning):
         source = program_source(device, file, accumulator, tuning)
@@ -54,11 +73,34 @@ def test_programs_are_those_that_a_run_builds(
 
     monkeypatch.setattr(opened, "program_source", building)
     _of_process.clear()
-    cf.reduce(array, op, axis=axis)
+    cf.reduce(array, op, **options)
     assert built
-    assert built <= listed
-    kernels = {source for source, _ in listed if "fold_" in source}
+    assert built <= listed, sorted(source[:60] for source, _ in built - listed)
+    kernels = {source for source, _ in listed if not source.startswith('#line 1 "passes.cl"')}
     assert kernels <= {source for source, _ in built}
+
+
+def test_each_question_is_explained(array: str):
+    told = cf.plan(array, QUESTIONS).explain()
+    at = [n for n, one in enumerate(told) if one.what == "question"]
+    parts = {
+        told[begin].choice: told[begin + 1 : end]
+        for begin, end in zip(at, [*at[1:], len(told)], strict=True)
+    }
+    assert sorted(parts) == ["all", "steps", "zones"]
+    for name, found in parts.items():
+        whats = {one.what.partition(":")[0] for one in found}
+        made_of = any("made of" in one.why for one in told if one.choice == name)
+        assert made_of or whats & {"kernel", "by label"}, (name, found)
+
+
+def test_how_labels_are_folded_is_explained(array: str):
+    told = {one.what: one for one in cf.plan(array, ["mean", "logsumexp"], by=RANDOM).explain()}
+    shared = [one for what, one in told.items() if what.startswith("by label: s")]
+    assert any("a table in local memory" in one.choice for one in shared), told
+    own = [one for one in told.values() if "accumulators of their own" in one.choice]
+    assert own, told
+    assert "for each of 5 labels" in shared[0].why
 
 
 @pytest.mark.parametrize("device", DEVICES, ids=lambda device: device.spec)

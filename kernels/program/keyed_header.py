@@ -57,7 +57,10 @@ def keyed_header(accumulator: Accumulator) -> str:
         _guarded(part, rest_added(f, part, tables[n]))
         for (f, part), n in zip(exact, shared.exact, strict=True)
     ]
-    counts = [_counted(kinds[number], tables[number]) for number in shared.counters]
+    counts = [
+        _counted(kinds[number], f"&runs[{n}]", tables[number])
+        for n, number in enumerate(shared.counters)
+    ]
     samples = [_guarded(part, sampled(f, part.fields[0])) for f, part in exact]
     settles = [
         f"if (w / CHF_MOST_DIGITS == {f}) {{ {settled(f, part.fields[0], tables[n])} return; }}"
@@ -94,6 +97,24 @@ def keyed_header(accumulator: Accumulator) -> str:
 #define CHF_COUNTS {len(shared.counts)}
 #define CHF_EXTREMES32 {len(shared.extremes32)}
 #define CHF_INDICES {len(finds)}
+#define CHF_COUNTERS {len(counts)}
+/* How often a work-item has met the counter that it met last, and has not told. */
+typedef struct {{ __global long *counter; uint times; }} counted_t;
+static void chf_tell_counter(counted_t *run)
+{{
+#if CHF_COUNTERS
+    if (run->times)
+        chf_add_to(run->counter, run->times);
+    run->times = 0;
+#endif
+}}
+static void chf_count_on(counted_t *run, __global long *counter)
+{{
+    if (run->counter != counter)
+        chf_tell_counter(run);
+    run->counter = counter;
+    run->times++;
+}}
 typedef struct {{
     long sums[CHF_LONG_SUMS + 1];
     ulong extremes64[CHF_EXTREMES64 + 1];
@@ -131,9 +152,9 @@ static void chf_take_rest(value_t v, ulong i, const scales_t *scales, __global l
 {names(accumulator)}
 {joined(slow)}
 }}
-#define CHF_COUNTERS {len(counts)}
-static void chf_count_one(value_t v, ulong i, __global long *tables)
+static void chf_count_one(value_t v, ulong i, __global long *tables, counted_t *runs)
 {{
+{names(accumulator)}
 {joined(counts)}
 }}
 static void chf_find(value_t v, ulong i, __global long *words, ulong entries)
@@ -216,14 +237,23 @@ def _state_ended(of: Kind, words: Mapping[str, int]) -> str:
     }}"""
 
 
-def _counted(of: Kind, offset: int) -> str:
+def _counted(of: Kind, run: str, offset: int) -> str:
     """Count an element in the counters that stand so far behind an entry's first."""
-    return f"""\
+    (field,) = of.part.fields
+    if field.adds:
+        return f"""\
     {{
         {of.holder}_state s;
         s.table = tables + {offset};
         {of.name}_step(&s, v, i);
     }}"""
+    return _guarded(
+        of.part,
+        f"""\
+{lifted("long", "counter", field)}
+        if (counter >= 0 && counter < {field.entries})
+            chf_count_on({run}, tables + {offset} + counter);""",
+    )
 
 
 def _extreme(target: str, field: BoundField) -> str:

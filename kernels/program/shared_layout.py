@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
+
 from chunkfold.kernels.accumulator.accumulator import Accumulator
-from chunkfold.kernels.accumulator.component import BoundField, Component
+from chunkfold.kernels.accumulator.component import BoundField, Component, exact_field
 from chunkfold.kernels.accumulator.indices import is_position
 from chunkfold.kernels.device.device import Device
 from chunkfold.kernels.exact.limbs import FORMATS, Format, Limbs
-from chunkfold.kernels.expressions.nodes import constant_value
+from chunkfold.kernels.exact.polynomials import PolynomialError
+from chunkfold.kernels.expressions.nodes import constant_value, walk
 from chunkfold.kernels.program.joins import emptied, joins
 from chunkfold.kernels.program.opencl_code import defined
 
@@ -26,8 +29,8 @@ FieldAt = tuple[int, int]
 def is_shared(device: Device, part: Component, *, many: bool) -> bool:
     """Whether work-items share a component's accumulator: integers that are added or compared.
 
-    Or its state, if that is sums of integers. Counters and positions are shared if there are `many`
-    work-items: there is no room for each one's own.
+    Or its state, if that is sums of integers. Counters, positions and sums of floats that may round
+    are shared if there are `many` work-items: there is no room for each one's own.
     """
     if part.limbs is not None:
         return part.limbs.terms > 0 and _form(part.limbs) is not None
@@ -35,7 +38,26 @@ def is_shared(device: Device, part: Component, *, many: bool) -> bool:
         return many
     if is_position(part):
         return many and _compares64(device)
+    if many and exact_form(part) is not None:
+        return True
     return _shares_fields(device, part) or bool(summed_state(part))
+
+
+def exact_form(part: Component) -> Component | None:
+    """Return a sum of floats, or of their squares, that may round as one that does not; else None.
+
+    To add floats up together work-items need integers, whose sums are exact.
+    """
+    (field, *others) = part.fields
+    if others or part.state or part.limbs or field.op != "add" or "float" not in field.dtype:
+        return None
+    read = {one.arg[0]: one.dtype for one in walk([field.lift]) if one.op == "input"}
+    values = [read.get(n, np.dtype(np.float64)) for n in range(1 + max(read, default=0))]
+    try:
+        exact = exact_field(field.name, field.lift, values)
+    except PolynomialError:
+        return None
+    return None if _form_of(exact) is None else replace(part, fields=(exact,))
 
 
 def _shares_fields(device: Device, part: Component) -> bool:
@@ -169,6 +191,10 @@ def ordinary_digits(part: Component) -> int:
     return min(MOST_DIGITS, -(-limbs.power * form.precision // _BITS))
 
 
+def _form_of(field: BoundField) -> Format | None:
+    return None if field.limbs is None or not field.limbs.terms else _form(field.limbs)
+
+
 def _form(limbs: Limbs) -> Format | None:
     """Return the format whose values, or squares, are summed; None for other polynomials."""
     forms = FORMATS.values()
@@ -193,7 +219,9 @@ def with_components(accumulator: Accumulator, numbers: Sequence[int]) -> Accumul
 
 def shared_of(device: Device, accumulator: Accumulator, numbers: Sequence[int]) -> SharedLayout:
     """Return some components, which work-items can share; with a state where that is shared."""
-    of = with_components(accumulator, numbers).with_limbs()
+    of = with_components(accumulator, numbers)
+    exact = tuple(exact_form(part) or part for part in of.components)
+    of = replace(of, components=exact).with_limbs()
     parts = tuple(
         replace(part, state=None) if part.limbs or _shares_fields(device, part) else part
         for part in of.components

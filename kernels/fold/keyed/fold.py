@@ -30,8 +30,8 @@ class KeyedFold:
     waits for the host until `finish`. Not for use by several threads at once.
 
     Sums are added up as integers, and extremes compared, in tables that work-items share: they are
-    exact, and the same in any order. So are counters, where work-items are many. Everything else is
-    folded by work-items that have accumulators of their own.
+    exact, and the same in any order. Where work-items are many, so are counters, positions and sums
+    that may round. Everything else is folded by work-items with accumulators of their own.
 
     Parameters
     ----------

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
+from chunkfold.kernels.accumulator.accumulator import Slot
 from chunkfold.kernels.accumulator.partial import Partial, Wide
 from chunkfold.kernels.accumulator.sums import expanded
 from chunkfold.kernels.errors import DeviceError
@@ -170,6 +171,12 @@ class Tables:
         """Read the sums back, in the form of the accumulator that they belong to."""
         partial = numbered_as(self.fold.finish(), self._numbers)
         arrays, wide = dict(partial.arrays), {}
+        for number, part in zip(self._numbers, self._shared.accumulator.components, strict=True):
+            field = self._of.accumulator.components[number].fields[0]
+            if part.limbs and not field.limbs:  # it may round, so the nearest of its dtype is it
+                name = Slot(number, field).name
+                (nearest, *_), _ = expanded(arrays[name], part.limbs)
+                arrays[name] = nearest.astype(field.dtype)
         for name, field in self._of.accumulator.sums.items():
             if not field.terms or name not in arrays:
                 continue

@@ -73,13 +73,14 @@ def folded(
     pieces: int = 1,
     *,
     told: bool = False,
+    exact: bool = True,
 ) -> dict[str, np.ndarray]:
     """Fold an array by labels that have some of its axes; results are (groups, kept axes).
 
     `told`: the fold knows keys on the host, too.
     """
     monoids = [as_monoid(op) if isinstance(op, str) else op for op in ops]
-    bound = bind(monoids, [array.dtype], exact=True, keyed=True)
+    bound = bind(monoids, [array.dtype], exact=exact, keyed=True)
     kept = [n for axis, n in enumerate(array.shape) if axis not in axes]
     outputs = math.prod(kept)
     accumulator = bound.accumulator.for_outputs(max(2, groups * outputs))
@@ -438,6 +439,27 @@ def test_positions_by_label_are_the_first_of_equal_elements(
             for (group, output), position in np.ndenumerate(found):
                 (own,) = np.nonzero(keys[output] == group)
                 assert position == own[getattr(rows[output][own], op)()], (op, axes, along)
+
+
+@pytest.mark.parametrize("shape", ["tree-64", "tree-stride"])
+@pytest.mark.parametrize("name", ["local", "several tables", "global"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_sums_that_may_round_are_exact_where_work_items_share_them(
+    opened: DeviceContext, monkeypatch: pytest.MonkeyPatch, name: str, shape: str, dtype: str
+):
+    route(name, monkeypatch)
+    ops = ["sum", "mean", "norm1", "count", "max"]
+    for kind in ("plain", "wild", "odd"):
+        array = rows_of(kind, dtype, 5, rows=30)
+        labels = np.random.default_rng(3).integers(-1, 9, array.shape).astype(np.int32)
+        got = folded(opened, ops, array, labels, 9, (0, 1), (0, 1), shape, 2, exact=False)
+        for op in ("sum", "mean", "norm1"):
+            for group, found in enumerate(got[op]):
+                own = array[labels == group].astype(float).tolist()
+                want = nearest("sum" if op == "mean" else op, own, "float64", ddof=0)
+                with np.errstate(all="ignore"):
+                    want = np.divide(want, len(own) if op == "mean" else 1).astype(found.dtype)
+                assert want == found or (want != want and found != found), (kind, op)
 
 
 @pytest.mark.parametrize("shape", ["tree", "tree-64", "tree-stride"])

@@ -5,7 +5,7 @@ https://ngff.openmicroscopy.org/0.5/
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -160,28 +160,43 @@ def _last(source: Source) -> str:
 
 
 def coarser_levels(attributes: Mapping[str, Any], method: str, number: int) -> list[str]:
-    """Return the levels behind one of a number that `method` made, by what their group says."""
-    ome: Any = attributes.get("ome")
-    try:
-        paths = [
-            str(dataset["path"])
-            for one in ome["multiscales"]
-            if one["metadata"]["method"] == method
-            for dataset in one["datasets"]
-        ]
-    except (KeyError, TypeError):
-        return []  # whatever it says, it names none
-    return [path for path in paths if path.isdecimal() and int(path) > number]
+    """Return the levels behind one of a number that `method` says in its metadata that it made."""
+    found = []
+    for one in images(attributes):
+        told = one.get("metadata")
+        if isinstance(told, Mapping) and told.get("method") == method:
+            levels = told.get("levels")
+            found += levels if isinstance(levels, list) else []
+    return [
+        each
+        for each in found
+        if isinstance(each, str) and each.isdecimal() and len(each) < 9 and int(each) > number
+    ]
 
 
-def without_levels(attributes: Mapping[str, Any], paths: Sequence[str]) -> dict[str, Any]:
-    """Return what a group is to say so as to name none of some levels; nothing if it names none."""
+def images(attributes: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return what a group says of images of several resolutions, if it is OME-Zarr."""
     ome: Any = attributes.get("ome")
     scales = ome.get("multiscales") if isinstance(ome, Mapping) else None
-    if not isinstance(scales, Sequence):
-        return {}
+    if not isinstance(scales, list):
+        return []
+    return [one for one in scales if isinstance(one, Mapping)]
+
+
+def levels_named(image: Mapping[str, Any]) -> set[str]:
+    """Return the paths that the metadata of an image name."""
+    datasets = image.get("datasets")
+    each = datasets if isinstance(datasets, list) else []
+    return {str(one.get("path")) for one in each if isinstance(one, Mapping)}
+
+
+def without_levels(attributes: Mapping[str, Any], paths: Collection[str]) -> dict[str, Any]:
+    """Return what a group is to say so as to name none of some levels; nothing if it names none."""
+    every = images(attributes)
     left = [
-        {**one, "datasets": [each for each in one["datasets"] if each["path"] not in paths]}
-        for one in scales
+        {**one, "datasets": [each for each in one["datasets"] if each.get("path") not in paths]}
+        if levels_named(one).intersection(paths)
+        else one
+        for one in every
     ]
-    return {} if left == list(scales) else {"ome": {**ome, "multiscales": left}}
+    return {} if left == every else {"ome": {**attributes["ome"], "multiscales": left}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Mapping, Sequence
 from importlib import metadata
@@ -19,7 +20,13 @@ from chunkfold.running.run import Run
 from chunkfold.sources.neighbours import compressors_of
 from chunkfold.sources.opening import open_node
 from chunkfold.workflows.as_json import jsonable
-from chunkfold.workflows.ome import coarser_levels, multiscales, without_levels
+from chunkfold.workflows.ome import (
+    coarser_levels,
+    images,
+    levels_named,
+    multiscales,
+    without_levels,
+)
 from chunkfold.workflows.ome_channels import channels
 from chunkfold.workflows.outputs import moved, staged
 from chunkfold.workflows.pyramid_checks import Histogram, LevelFactor
@@ -28,6 +35,8 @@ from chunkfold.workflows.zarr_tiles import ZarrTiles
 
 _METHOD = "chunkfold.workflows.pyramid"
 """By which metadata know what this module wrote."""
+_STAGING = ".chunkfold-levels"
+"""Where levels are before they are whole: no array is called so."""
 
 
 def pyramid(
@@ -114,7 +123,7 @@ def write_pyramid(
             run = _run(made, folder, out, client, on_event)
             _tell(zarr.open_group(str(folder), mode="a"), made, run)
         return open_node(out)
-    place = Path(out) / "levels"  # within the group, so that levels are renamed into place
+    place = Path(out) / _STAGING  # within the group, so that levels are renamed into place
     with staged(place, overwrite=True) as folder:
         run = _run(made, folder, out, client, on_event)
         group = zarr.open_group(str(out), mode="a")
@@ -125,9 +134,10 @@ def write_pyramid(
         for path in made.paths:
             moved(folder / path, Path(out) / path)
         _tell(group, made, run)
-        for level in (Path(out) / path for path in gone):  # there were more before
-            if level.is_dir():
-                shutil.rmtree(level)
+        for path in gone:  # there were more before
+            _remove_array(Path(out) / path)
+        if group.metadata.consolidated_metadata is not None:
+            zarr.consolidate_metadata(str(out))
         shutil.rmtree(folder)
         folder.mkdir()  # what takes the place is empty, and goes
     place.rmdir()
@@ -163,6 +173,7 @@ def _tell(group: zarr.Group, made: Pyramid, run: Run) -> None:
         "method": _METHOD,
         "version": metadata.version("chunkfold"),
         "kwargs": {"op": made.op, "factor": list(made.factors)},
+        "levels": list(made.paths),
     }
     ome = multiscales(made.image, levels, made.op, told)
     statistics = {name: jsonable(value) for name, value in run.summary.items()}
@@ -170,5 +181,17 @@ def _tell(group: zarr.Group, made: Pyramid, run: Run) -> None:
     before = group.attrs.get("ome")  # which may tell of channels and labels, too
     kept = before if made.beside and isinstance(before, Mapping) else {}
     shown_as = channels(made.image, made.request, run.summary)
-    ome = {**shown_as, **kept, **ome}
+    replaced = {made.own, *made.paths}
+    others = [one for one in images({"ome": kept}) if not levels_named(one) & replaced]
+    ome = {**shown_as, **kept, **ome, "multiscales": [*ome["multiscales"], *others]}
     group.attrs.update({"ome": ome, "chunkfold": {"source": source, "statistics": statistics}})
+
+
+def _remove_array(place: Path) -> None:
+    """Remove an array that was made here, unless something else has taken its place."""
+    try:
+        told = json.loads((place / "zarr.json").read_text())
+    except (OSError, ValueError):
+        return
+    if not place.is_symlink() and isinstance(told, dict) and told.get("node_type") == "array":
+        shutil.rmtree(place)

@@ -95,11 +95,21 @@ def ranks(method: str, n: np.ndarray, q: np.ndarray) -> Ranks:
     return np.clip(lower, 0, most), towards
 
 
-def interpolated(low: np.ndarray, high: np.ndarray, towards: np.ndarray) -> np.ndarray:
-    """Return what lies between two values, in float64; equal ones, infinite too, are the answer."""
+def interpolated(
+    low: np.ndarray, high: np.ndarray, towards: np.ndarray, *, mean: bool = False
+) -> np.ndarray:
+    """Return what lies between two values, in float64; equal ones, infinite too, are the answer.
+
+    With `mean` that is halfway their mean, rounded once, as NumPy's median has it: its quantiles
+    may be off by a last place there.
+    """
     low, high = low.astype(np.float64), high.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         step = high - low
         found = np.where(towards < 0.5, low + step * towards, high - step * (1 - towards))
+        if mean:
+            both = low + high
+            middle = np.where(np.isfinite(both), both / 2, low / 2 + high / 2)
+            found = np.where(towards == 0.5, middle, found)
     chosen = np.where(towards == 0, low, np.where(towards == 1, high, found))
     return np.where(low == high, low, chosen)

@@ -82,7 +82,11 @@ def quantile(
 
 def named_quantile(q: float, written: str, *, weights: bool = False) -> Monoid:
     """Return a quantile that is written by a name, as 'p99.9'."""
-    return replace(quantile(q, weights=weights), written=written)
+    made = quantile(q, weights=weights)
+    if written == "median":
+        asked = Quantiles(written, (q,), "linear", single=True, mean=True)
+        made = replace(made, sized=asked, choosing=asked.choosing)
+    return replace(made, written=written)
 
 
 def _shown(q: Any) -> str:
@@ -155,6 +159,8 @@ class Quantiles:
     method: str
     single: bool
     """Whether results have no axis of quantiles."""
+    mean: bool = False
+    """Whether what is halfway is the mean of both, rounded once."""
 
     def __call__(self, dtype: np.dtype, outputs: int) -> Monoid:
         """Return what the first read folds."""
@@ -219,7 +225,7 @@ class Quantiles:
                 )
             values = np.where(towards == 0, low, high)
         else:
-            values = interpolated(low, high, towards)
+            values = interpolated(low, high, towards, mean=self.mean)
         if floats or self.method not in CHOOSE:
             values = np.where(nan[:, None], np.nan, values)
             with np.errstate(over="ignore"):

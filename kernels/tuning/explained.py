@@ -90,7 +90,8 @@ def explained_by_key(
         why = f"{outputs:,} outputs are more than {MOST_OUTPUTS}: each work-item has some of them"
     elif tuning.sharing == 1:
         why = "work-items are few"
-    each_has = f"{splits:,} work-items at most for each output, with accumulators of their own"
+    items = f"{splits:,} work-items at most, each with accumulators of its own"
+    each_has = f"{items}, for each output" if splits > 1 else "a work-item for each output"
     yield Reason(f"by label: {_fields(accumulator, own)}", each_has, why)
     if column_jobs(tuning, layout) is not None:
         vectors = f"{tuning.columns.lanes} outputs at once"

@@ -36,6 +36,7 @@ _MOST = 64
 class _Look:
     """What is folded in one way for a question."""
 
+    question: str
     work: Work
     choice: TuningChoice
     boxes: tuple[Box | KeyedBox, ...]
@@ -62,13 +63,10 @@ def explained_for(plan: Plan, device: Device | str | None) -> list[Reason]:
     on = _device(plan, device)
     found = [Reason("device", str(on), "it was named" if device else "it is the first of the plan")]
     looks = list(_looks(plan, on))
-    for one, work in zip(plan.together, Work.of("", plan).together, strict=True):
+    for one in plan.asked:
         own = _of_question(plan, one) if plan.beside else []
-        for look in (look for look in looks if look.work == work):
-            boxes = [each for each in look.boxes if isinstance(each, Box)]
-            own += explained(look.choice, work.folded, boxes)
-            for each in (each for each in look.boxes if isinstance(each, KeyedBox)):
-                own += explained_by_key(on, work.folded, look.choice, each, work.groups)
+        for look in (look for look in looks if look.question == one.request.question):
+            own += _of_look(look, on)
         found += dict.fromkeys(own)
     return found
 
@@ -90,6 +88,18 @@ def _of_question(plan: Plan, one: Plan) -> list[Reason]:
     return [
         Reason("question", name, f"made of what {finer} keeps: no kernel reads elements for it")
     ]
+
+
+def _of_look(look: _Look, device: Device) -> Iterator[Reason]:
+    """Say how boxes are folded, and why."""
+    work, choice = look.work, look.choice
+    if work.rowwise is not None:
+        then, what = ("weighed", "weights") if work.keys is None else ("put into groups", "labels")
+        yield Reason("rows", f"are folded first, and then {then}", f"{what} lack some axes")
+    yield from explained(choice, work.folded, [one for one in look.boxes if isinstance(one, Box)])
+    for one in look.boxes:
+        if isinstance(one, KeyedBox):
+            yield from explained_by_key(device, work.folded, choice, one, work.groups)
 
 
 def _device(plan: Plan, device: Device | str | None) -> Device:
@@ -116,10 +126,13 @@ def _looks(plan: Plan, device: Device) -> Iterator[_Look]:
     """Yield what a device folds in its own way, as blocks do that run on it."""
     first = Work.of("", plan)
     buffer_bytes = min(plan.leaf_bytes, device.max_alloc_bytes)
-    for work in (first, *first.folded_beside):
+    for one, work in zip(plan.together, first.together, strict=True):
+        if work.roll_up is not None:
+            continue
         kinds = _kinds if work is first else partial(_kinds_beside, work)
         for kernels, boxes in kinds(plan, first, buffer_bytes).items():
-            yield _Look(work, chosen(device, work.folded, work.variant, kernels), tuple(boxes))
+            choice = chosen(device, work.folded, work.variant, kernels)
+            yield _Look(one.request.question, work, choice, tuple(boxes))
 
 
 _Kinds = dict[frozenset[str], dict[Box | KeyedBox, None]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -163,6 +164,51 @@ def test_fewer_levels_leave_none_of_those_before(tmp_path: Path):
     # Of a level: what is finer stays.
     pyramid(tmp_path / "a" / "1", tmp_path / "a", 1, "max", statistics=False, overwrite=True)
     assert (tmp_path / "a" / "0").is_dir()
+
+
+def test_only_levels_that_were_made_here_are_removed(tmp_path: Path):
+    values = np.random.default_rng(1).integers(0, 99, (64, 64)).astype("u2")
+    image(tmp_path / "a", values, (8, 8))
+    for name in ("5", "levels"):  # as staging was once called
+        shutil.copytree(tmp_path / "a" / "0", tmp_path / "a" / name)
+    pyramid(tmp_path / "a" / "5", tmp_path / "a", 3, "max", statistics=False)
+    group = zarr.open_group(str(tmp_path / "a"))
+    ome: Any = group.attrs["ome"]
+    ome["multiscales"][0]["datasets"].append({"path": "9"})
+    zarr.create_array(str(tmp_path / "a" / "9"), shape=(1,), dtype="u2")
+    shutil.rmtree(tmp_path / "a" / "8")
+    zarr.create_array(str(tmp_path / "a" / "8" / "mine"), shape=(1,), dtype="u2")
+    zarr.open_group(str(tmp_path / "a" / "8"), mode="a")
+    (tmp_path / "a" / "7").rename(tmp_path / "seven")
+    (tmp_path / "a" / "7").symlink_to(tmp_path / "seven")
+    group.attrs["ome"] = ome
+    pyramid(tmp_path / "a" / "0", tmp_path / "a", 1, "max", statistics=False, overwrite=True)
+    names = sorted(each.name for each in (tmp_path / "a").iterdir())
+    assert names == ["0", "1", "5", "7", "8", "9", "levels", "zarr.json"]
+    assert (tmp_path / "a" / "8" / "mine").is_dir()
+    for name in ("0", "5", "levels"):
+        assert np.array_equal(cf.reduce(str(tmp_path / "a" / name), "max", axis=0), values.max(0))
+
+
+def test_a_group_keeps_its_other_images(tmp_path: Path):
+    values = np.random.default_rng(1).integers(0, 99, (64, 64)).astype("u2")
+    path = image(tmp_path / "a", values, (8, 8))
+    other = {"name": "other", "axes": [], "datasets": [{"path": "aux"}]}
+    zarr.open_group(str(tmp_path / "a")).attrs["ome"] = {"multiscales": ["abc", other]}
+    made = pyramid(path, tmp_path / "a", 1, "max", statistics=False)
+    told: Any = made.attrs["ome"]
+    assert [one.get("name") for one in told["multiscales"]] == ["0", "other"]
+
+
+def test_consolidated_metadata_tell_of_the_levels_that_there_are(tmp_path: Path):
+    values = np.random.default_rng(1).integers(0, 99, (64, 64)).astype("u2")
+    path = image(tmp_path / "a", values, (8, 8))
+    pyramid(path, tmp_path / "a", 3, "max", statistics=False)
+    zarr.consolidate_metadata(str(tmp_path / "a"))
+    pyramid(path, tmp_path / "a", 1, "max", statistics=False, overwrite=True)
+    group = zarr.open_group(str(tmp_path / "a"), mode="r")
+    assert group.metadata.consolidated_metadata is not None
+    assert sorted(group.keys()) == ["0", "1"]
 
 
 @pytest.mark.parametrize("op", ["mean", "max", "min"])

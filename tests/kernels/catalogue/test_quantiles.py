@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from fractions import Fraction
 
 import ml_dtypes
 import numpy as np
@@ -170,3 +171,17 @@ def test_what_is_no_quantile_is_refused():
         as_monoid("p101")
     with pytest.raises(MonoidError, match="not defined for complex128"):
         quantile(0.5).evaluate(np.ones(3, complex))
+
+
+def test_a_median_is_the_mean_of_two_rounded_once_as_numpys(opened: DeviceContext):
+    rows = np.random.default_rng(5).normal(size=(300, 2))
+    rows[:4] = [[1.7e308, 1.6e308], [-np.inf, 1], [-np.inf, np.inf], [5e-324, 1e-323]]
+    with np.errstate(all="ignore"):
+        want = np.median(rows, axis=1)
+    want[0] = float(sum(map(Fraction, rows[0])) / 2)  # of which NumPy makes an infinity
+    got, _ = found(opened, as_monoid("median"), rows, (1,), "tree")
+    np.testing.assert_array_equal(got, want)
+    for low, high, mean in zip(*rows[4:].T, want[4:], strict=True):
+        assert mean == float((Fraction(low) + Fraction(high)) / 2)
+    lerp, _ = found(opened, as_monoid("p50"), rows[4:], (1,), "tree")
+    np.testing.assert_array_equal(lerp, np.quantile(rows[4:], 0.5, axis=1))

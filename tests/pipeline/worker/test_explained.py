@@ -98,7 +98,7 @@ def test_how_labels_are_folded_is_explained(array: str):
     told = {one.what: one for one in cf.plan(array, ["mean", "logsumexp"], by=RANDOM).explain()}
     shared = [one for what, one in told.items() if what.startswith("by label: s")]
     assert any("a table in local memory" in one.choice for one in shared), told
-    own = [one for one in told.values() if "accumulators of their own" in one.choice]
+    own = [one for one in told.values() if "accumulators of its own" in one.choice]
     assert own, told
     assert "for each of 5 labels" in shared[0].why
 

@@ -69,8 +69,13 @@ def explained_by_key(
     """Say how a box is folded by so many keys, and why."""
     tuning, outputs = choice.tuning, layout.outputs
     shared, own = components_by_way(device, accumulator, tuning, way_of(outputs))
-    if shared:
-        tables = shared_of(device, accumulator, shared)
+    tables = shared_of(device, accumulator, shared)
+    counters = [shared[n] for n in tables.counters]
+    if counters:
+        why = "work-items add to the same ones, in global memory"
+        yield Reason(f"by label: {_fields(accumulator, counters)}", "counters that are shared", why)
+    added = [n for n in shared if n not in counters]
+    if added:
         local = local_tables(device, tuning, tables, keys)
         several = -(-keys // local.keys)
         where = "a table in global memory"
@@ -80,7 +85,7 @@ def explained_by_key(
                 where = f"{several} tables in local memory, for each of which elements are read"
         each = tables.key_bytes(local.digits or tables.ordinary_digits)
         why = f"{each} bytes for each of {keys:,} labels; there are {device.local_bytes:,} bytes"
-        yield Reason(f"by label: {_fields(accumulator, shared)}", where, why)
+        yield Reason(f"by label: {_fields(accumulator, added)}", where, why)
     if not own:
         return
     alone = with_components(accumulator, own)

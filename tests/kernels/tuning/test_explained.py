@@ -9,16 +9,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from chunkfold.kernels import Device, Tuning, as_monoid, bind, box
+from chunkfold.kernels import Device, Tuning, as_monoid, bind, box, histogram, keyed_box
 from chunkfold.kernels.binding.binding import Bound
 from chunkfold.kernels.device.capabilities import VARIABLE
 from chunkfold.kernels.geometry import FOLDS, Box
 from chunkfold.kernels.tuning import tuning_choice
-from chunkfold.kernels.tuning.explained import Reason, explained
+from chunkfold.kernels.tuning.explained import Reason, explained, explained_by_key
 from chunkfold.kernels.tuning.trial import Verdict
 from chunkfold.kernels.tuning.tuning_choice import TuningChoice, chosen
 from chunkfold.kernels.tuning.variant import forced, tiers
-from tests.conftest import as_gpu
+from tests.conftest import as_gpu, shaped
 
 BOXES = {
     "flat": box((1000,), (0,)),
@@ -159,3 +159,22 @@ def test_a_choice_says_what_settled_it(
     assert [reason.why for reason in told if reason.what == "passed over"] == [
         v.reason for v in verdicts[:passed_over]
     ]
+
+
+@pytest.mark.parametrize("shape", ["tree", "tree-64"])
+def test_each_field_by_label_is_where_it_is_said_to_be(device: Device, shape: str):
+    monoids = [as_monoid("sum"), as_monoid("logsumexp"), histogram([0, 1, 2])]
+    accumulator = bind(monoids, [np.dtype("f4")], exact=True, keyed=True).accumulator
+    tuning = shaped(device, accumulator, shape)
+    assert tuning is not None
+    layout = keyed_box((1000,), (0,))
+    choice = TuningChoice(tuning, (), "it is a test")
+    told = list(explained_by_key(device, accumulator, choice, layout, 50))
+    where = {one.what.removeprefix("by label: "): one.choice for one in told}
+    assert where["s"] == "a table in local memory"
+    own = "work-items at most, each with accumulators of its own"
+    if tuning.sharing == 1:
+        assert own in next(choice for what, choice in where.items() if "counts" in what)
+    else:
+        assert any(own in choice for what, choice in where.items() if what != "counts")
+        assert where["counts"] == "counters that are shared"

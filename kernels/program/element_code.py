@@ -31,6 +31,19 @@ def skipped(part: Component, how: str) -> str:
     return f"{declared('absent', part.absent, ONE)}\n    if (absent)\n        {how}"
 
 
+def where_present(part: Component, body: str) -> str:
+    """Do something with an element, unless it is absent."""
+    if part.absent is None:
+        return f"    {{\n{body}\n    }}"
+    return f"""\
+    {{
+{declared("absent", part.absent, ONE)}
+    if (!absent) {{
+{body}
+    }}
+    }}"""
+
+
 def element(c: str, part: Component, accumulator: Accumulator, lift: Node) -> str:
     """Return what makes a float of an element: 0 of one that is absent."""
     ctype = FIELD[lift.dtype.name]

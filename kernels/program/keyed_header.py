@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
-from chunkfold.kernels.accumulator.component import BoundField, Component
+from chunkfold.kernels.accumulator.component import BoundField
 from chunkfold.kernels.dtypes import FIELD
-from chunkfold.kernels.expressions.style import ONE
-from chunkfold.kernels.program.element_code import names
+from chunkfold.kernels.program.element_code import names, where_present
 from chunkfold.kernels.program.keyed_digits import (
     digits_added,
     double_of,
@@ -18,9 +17,15 @@ from chunkfold.kernels.program.keyed_digits import (
     sampled,
     settled,
 )
+from chunkfold.kernels.program.keyed_extremes import (
+    extreme_kept,
+    flipped_key,
+    index_ended,
+    index_found,
+)
 from chunkfold.kernels.program.kind import Kind
 from chunkfold.kernels.program.kinds import kinds_of
-from chunkfold.kernels.program.opencl_code import declared, joined
+from chunkfold.kernels.program.opencl_code import joined
 from chunkfold.kernels.program.shared_layout import (
     MOST_DIGITS,
     FieldAt,
@@ -41,27 +46,27 @@ def keyed_header(accumulator: Accumulator) -> str:
         found = []
         for n, (number, at) in enumerate(places):
             part = accumulator.components[number]
-            found.append(_guarded(part, text(n, part.fields[at])))
+            found.append(where_present(part, text(n, part.fields[at])))
         return found
 
     exact = [(f, accumulator.components[number]) for f, number in enumerate(shared.exact)]
     adds = [
-        *(_guarded(part, digits_added(f, part)) for f, part in exact),
+        *(where_present(part, digits_added(f, part)) for f, part in exact),
         *each(shared.sums, lambda n, field: _sum(digits + n, field)),
         *(_state_added(kinds[n], words) for n, words in states.items()),
-        *each(shared.extremes64, lambda n, field: _extreme(f"p->extremes64[{n}]", field)),
+        *each(shared.extremes64, lambda n, field: extreme_kept(f"p->extremes64[{n}]", field)),
         *each(shared.counts, lambda n, _: f"    p->counts[{n}] += 1;"),
-        *each(shared.extremes32, lambda n, field: _extreme(f"p->extremes32[{n}]", field)),
+        *each(shared.extremes32, lambda n, field: extreme_kept(f"p->extremes32[{n}]", field)),
     ]  # fmt: skip
     slow = [
-        _guarded(part, rest_added(f, part, tables[n]))
+        where_present(part, rest_added(f, part, tables[n]))
         for (f, part), n in zip(exact, shared.exact, strict=True)
     ]
     counts = [
         _counted(kinds[number], f"&runs[{n}]", tables[number])
         for n, number in enumerate(shared.counters)
     ]
-    samples = [_guarded(part, sampled(f, part.fields[0])) for f, part in exact]
+    samples = [where_present(part, sampled(f, part.fields[0])) for f, part in exact]
     settles = [
         f"if (w / CHF_MOST_DIGITS == {f}) {{ {settled(f, part.fields[0], tables[n])} return; }}"
         for (f, part), n in zip(exact, shared.exact, strict=True)
@@ -79,8 +84,8 @@ def keyed_header(accumulator: Accumulator) -> str:
         for word, at in enumerate(extremes, behind)
         if at == (number, 0)
     ]
-    ends += [_index_ended(accumulator, number, index) for number, _, index in positions]
-    finds = [_found(accumulator.components[n], word, index) for n, word, index in positions]
+    ends += [index_ended(accumulator, number, index) for number, _, index in positions]
+    finds = [index_found(accumulator.components[n], word, index) for n, word, index in positions]
     scales = [f"d->scale[{f}] = chf_power_of_two((int)bits - chf_exponent_above(exponents[{f}]));"
               for f in range(len(exact))]  # fmt: skip
     real, base = ("double", "chf_power_of_two(bits)") if exact else ("float", "0")
@@ -188,19 +193,6 @@ def _tables_at(accumulator: Accumulator) -> dict[int, int]:
     return places
 
 
-def _guarded(part: Component, body: str) -> str:
-    """Pass over an element that is absent."""
-    if part.absent is None:
-        return f"    {{\n{body}\n    }}"
-    return f"""\
-    {{
-{declared("absent", part.absent, ONE)}
-    if (!absent) {{
-{body}
-    }}
-    }}"""
-
-
 def _sum(word: int, field: BoundField) -> str:
     return f"{lifted('long', 'n', field)}\n    p->sums[{word}] += n;"
 
@@ -247,7 +239,7 @@ def _counted(of: Kind, run: str, offset: int) -> str:
         s.table = tables + {offset};
         {of.name}_step(&s, v, i);
     }}"""
-    return _guarded(
+    return where_present(
         of.part,
         f"""\
 {lifted("long", "counter", field)}
@@ -256,56 +248,11 @@ def _counted(of: Kind, run: str, offset: int) -> str:
     )
 
 
-def _extreme(target: str, field: BoundField) -> str:
-    """Keep the greatest of unsigned keys."""
-    ctype = FIELD[field.dtype]
-    return f"{lifted(ctype, 'n', field)}\n    {target} = max({target}, {_key('n', field)});"
-
-
-def _found(part: Component, word: int, index: int) -> str:
-    """Keep the least index of elements that have the extreme; `words` are those of their key.
-
-    Of indices the greatest complement is kept: 0 is that of nothing.
-    """
-    extreme, ctype = part.fields[0], FIELD[part.fields[0].dtype]
-    return _guarded(
-        part,
-        f"""\
-{lifted(ctype, "n", extreme)}
-        volatile __global ulong *at = (volatile __global ulong *)words + {2 * index} * entries;
-        if ({_key("n", extreme)} == (ulong)words[{2 * word} * entries] && *at < ~i)
-            atom_max(at, ~i);""",
-    )
-
-
-def _index_ended(accumulator: Accumulator, number: int, index: int) -> str:
-    """Give a position the index that was found, if any was."""
-    name = accumulator.components[number].fields[1].name
-    return f"    if (words[{index}]) a->c{number}.{name} = (long)~words[{index}];"
-
-
-def _key(value: str, field: BoundField) -> str:
-    """Return the unsigned key whose order is a field's, or of minima that of the complements."""
-    kind, flipped = _flipped(field)
-    return f"(as_{kind}({value}){flipped})"
-
-
-def _flipped(field: BoundField) -> tuple[str, str]:
-    """Return the unsigned type of a field's keys, and what flips the bits that differ in them.
-
-    Compilers do not know of CHF_ALL_BITS that it is all bits, or they make wrong code of minima
-    (kernels/cl/vectors.clh).
-    """
-    kind, sign = ("ulong", "1UL << 63") if "64" in field.dtype else ("uint", "1U << 31")
-    flipped = "" if field.dtype.startswith("u") else f" ^ {sign}"
-    return kind, f"{flipped} ^ ({kind})CHF_ALL_BITS" if field.op == "min" else flipped
-
-
 def _end(word: int, number: int, field: BoundField) -> str:
     """Give a field what its words hold."""
     member, ctype = f"a->c{number}.{field.name}", FIELD[field.dtype]
     if field.op == "add":
         return f"    {member} = ({ctype})words[{word}];"
-    kind, flipped = _flipped(field)
+    kind, flipped = flipped_key(field)
     value = f"as_{ctype}(({kind})words[{word}]{flipped})"
     return f"    {member} = {field.op}({member}, {value});"

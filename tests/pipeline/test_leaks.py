@@ -17,7 +17,7 @@ from distributed import Client
 
 import chunkfold as cf
 
-WARM, RUNS, MOST_BYTES, ROUNDS = 48, 64, 1000, 3
+WARM, RUNS, MOST_BYTES, ROUNDS = 48, 64, 1000, 8
 """Runs before, runs that are measured, what each may leave, how often that is measured at most."""
 SHORT = {
     "distributed.admin.low-level-log-length": 10,

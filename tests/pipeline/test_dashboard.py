@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import dask
 import psutil
@@ -19,13 +19,15 @@ pytestmark = pytest.mark.unoptimised
 
 def listening() -> set[tuple[str, int]]:
     """Where this process and those that it started listen."""
-    me = psutil.Process()
-    return {
-        tuple(found.laddr)
-        for process in (me, *me.children(recursive=True))
-        for found in process.net_connections("inet")
-        if found.status == psutil.CONN_LISTEN
-    }
+    me, found = psutil.Process(), set[tuple[str, int]]()
+    for process in (me, *me.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):  # it has ended meanwhile, as those of trials do
+            found |= {
+                tuple(one.laddr)
+                for one in process.net_connections("inet")
+                if one.status == psutil.CONN_LISTEN
+            }
+    return found
 
 
 @contextmanager

@@ -33,12 +33,12 @@ def is_shared(device: Device, part: Component, *, many: bool) -> bool:
     are shared if there are `many` work-items: there is no room for each one's own.
     """
     if part.limbs is not None:
-        return part.limbs.terms > 0 and _form(part.limbs) is not None
+        return _in_digits(part.limbs)
     if part.table is not None:
         return many
     if is_position(part):
         return many and _compares64(device)
-    if many and exact_form(part) is not None:
+    if many and device.fp64 and exact_form(part) is not None:
         return True
     return _shares_fields(device, part) or bool(summed_state(part))
 
@@ -54,10 +54,10 @@ def exact_form(part: Component) -> Component | None:
     read = {one.arg[0]: one.dtype for one in walk([field.lift]) if one.op == "input"}
     values = [read.get(n, np.dtype(np.float64)) for n in range(1 + max(read, default=0))]
     try:
-        exact = exact_field(field.name, field.lift, values)
+        exact = replace(part, fields=(exact_field(field.name, field.lift, values),))
     except PolynomialError:
         return None
-    return None if _form_of(exact) is None else replace(part, fields=(exact,))
+    return exact if exact.limbs is not None and _in_digits(exact.limbs) else None
 
 
 def _shares_fields(device: Device, part: Component) -> bool:
@@ -191,8 +191,9 @@ def ordinary_digits(part: Component) -> int:
     return min(MOST_DIGITS, -(-limbs.power * form.precision // _BITS))
 
 
-def _form_of(field: BoundField) -> Format | None:
-    return None if field.limbs is None or not field.limbs.terms else _form(field.limbs)
+def _in_digits(limbs: Limbs) -> bool:
+    """Whether what an exact sum is of goes into digits: doubles, or their squares."""
+    return limbs.terms > 0 and _form(limbs) is not None
 
 
 def _form(limbs: Limbs) -> Format | None:

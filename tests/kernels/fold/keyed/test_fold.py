@@ -472,6 +472,23 @@ def test_counters_of_a_label_that_nearly_all_elements_have(opened: DeviceContext
     assert_same(got["mode"], expected("mode", array, labels, 300, (0,), (0,)), "mode")
 
 
+def test_sums_that_may_round_need_no_float64(device: Device):
+    """Digits of exact sums are made of doubles."""
+    lacking = replace(device, without=frozenset({"fp64"}))
+    monoids = [as_monoid("sum"), as_monoid("max")]
+    bound = bind(monoids, [np.dtype("f4")], exact=False, keyed=True, fp64=lacking.fp64)
+    tuning = shaped(lacking, bound.accumulator, "tree-64")
+    assert tuning is not None
+    opened = DeviceContext(lacking)
+    fold = KeyedFold(opened, bound.accumulator.for_outputs(4), tuning, 4)
+    array, labels = np.arange(1000, dtype=np.float32), np.arange(1000, dtype=np.int32) % 4
+    fold.add([upload(opened, array)], upload(opened, labels), keyed_box((1000,), (0,)))
+    partial = fold.finish()
+    for one in bound.statistics:
+        want = [getattr(array[labels == group], one.name)() for group in range(4)]
+        assert one.finish(partial, (1000,), (0,)).reshape(-1).tolist() == want
+
+
 def test_devices_without_64_bit_atomics_give_the_same_bits(device: Device):
     array = np.concatenate([rows_of(kind, "float32", 9, rows=20) for kind in KINDS])
     labels = np.random.default_rng(4).integers(-1, 30, array.shape).astype(np.int32)

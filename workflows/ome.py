@@ -187,14 +187,19 @@ def levels_named(image: Mapping[str, Any]) -> set[str]:
     """Return the paths that the metadata of an image name."""
     datasets = image.get("datasets")
     each = datasets if isinstance(datasets, list) else []
-    return {str(one.get("path")) for one in each if isinstance(one, Mapping)}
+    return set[str]().union(*map(_named, each))
+
+
+def _named(dataset: Any) -> set[str]:
+    """Return the path that a dataset of an image has, if it is OME-Zarr."""
+    return {str(dataset["path"])} if isinstance(dataset, Mapping) and "path" in dataset else set()
 
 
 def without_levels(attributes: Mapping[str, Any], paths: Collection[str]) -> dict[str, Any]:
     """Return what a group is to say so as to name none of some levels; nothing if it names none."""
     every = images(attributes)
     left = [
-        {**one, "datasets": [each for each in one["datasets"] if each.get("path") not in paths]}
+        {**one, "datasets": [each for each in one["datasets"] if not _named(each) & {*paths}]}
         if levels_named(one).intersection(paths)
         else one
         for one in every

@@ -194,7 +194,8 @@ def test_a_group_keeps_its_other_images(tmp_path: Path):
     values = np.random.default_rng(1).integers(0, 99, (64, 64)).astype("u2")
     path = image(tmp_path / "a", values, (8, 8))
     other = {"name": "other", "axes": [], "datasets": [{"path": "aux"}]}
-    zarr.open_group(str(tmp_path / "a")).attrs["ome"] = {"multiscales": ["abc", other]}
+    odd = {"datasets": ["abc", {"path": "1"}]}
+    zarr.open_group(str(tmp_path / "a")).attrs["ome"] = {"multiscales": ["abc", other, odd]}
     made = pyramid(path, tmp_path / "a", 1, "max", statistics=False)
     told: Any = made.attrs["ome"]
     assert [one.get("name") for one in told["multiscales"]] == ["0", "other"]

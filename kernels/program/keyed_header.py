@@ -79,10 +79,8 @@ def keyed_header(accumulator: Accumulator) -> str:
     ]
     ends += [_state_ended(kinds[n], words) for n, words in states.items()]
     positions = [
-        (number, word, index)
+        (number, behind + extremes.index((number, 0)), index)
         for index, number in enumerate(shared.indices, behind + len(extremes))
-        for word, at in enumerate(extremes, behind)
-        if at == (number, 0)
     ]
     ends += [index_ended(accumulator, number, index) for number, _, index in positions]
     finds = [index_found(accumulator.components[n], word, index) for n, word, index in positions]

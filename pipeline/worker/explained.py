@@ -45,12 +45,13 @@ class _Look:
 def source_of(plan: Plan, device: Device | str | None) -> str:
     """List the programs of a plan's kernels; parameters as `Plan.source`."""
     on, found = _device(plan, device), list[Program]()
-    looks = list(_looks(plan, on))
+    first = Work.of("", plan)
+    looks = list(_looks(plan, first, on))
     for look in looks:
         work, tuning = look.work, look.choice.tuning
         found += programs(on, work.folded, tuning, look.boxes, work.groups)
     folded = {look.work.folded for look in looks}
-    for accumulator in (one for one in _combined(plan) if folded and one not in folded):
+    for accumulator in (one for one in _combined(first) if folded and one not in folded):
         tuning = chosen(on, accumulator, plan.options.variant, FOLDS[:1]).tuning
         found += programs(on, accumulator, tuning, ())
     # Passes are those of all kernels, and stand behind them.
@@ -62,7 +63,7 @@ def explained_for(plan: Plan, device: Device | str | None) -> list[Reason]:
     """Say how a device folds what a plan reads; parameters as `Plan.explain`."""
     on = _device(plan, device)
     found = [Reason("device", str(on), "it was named" if device else "it is the first of the plan")]
-    looks = list(_looks(plan, on))
+    looks = list(_looks(plan, Work.of("", plan), on))
     for one in plan.asked:
         own = _of_question(plan, one) if plan.beside else []
         for look in (look for look in looks if look.question == one.request.question):
@@ -71,9 +72,9 @@ def explained_for(plan: Plan, device: Device | str | None) -> list[Reason]:
     return found
 
 
-def _combined(plan: Plan) -> Iterator[Accumulator]:
-    """Yield what partials are combined in."""
-    for work in Work.of("", plan).together:
+def _combined(first: Work) -> Iterator[Accumulator]:
+    """Yield what partials of all questions are combined in."""
+    for work in first.together:
         yield work.accumulator
         if work.roll_up is not None:
             yield work.roll_up.form
@@ -122,9 +123,8 @@ def _device(plan: Plan, device: Device | str | None) -> Device:
     return found
 
 
-def _looks(plan: Plan, device: Device) -> Iterator[_Look]:
+def _looks(plan: Plan, first: Work, device: Device) -> Iterator[_Look]:
     """Yield what a device folds in its own way, as blocks do that run on it."""
-    first = Work.of("", plan)
     buffer_bytes = min(plan.leaf_bytes, device.max_alloc_bytes)
     for one, work in zip(plan.together, first.together, strict=True):
         if work.roll_up is not None:

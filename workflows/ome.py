@@ -195,13 +195,15 @@ def _named(dataset: Any) -> set[str]:
     return {str(dataset["path"])} if isinstance(dataset, Mapping) and "path" in dataset else set()
 
 
+def without(image: Mapping[str, Any], paths: Collection[str]) -> Mapping[str, Any]:
+    """Return what is said of an image without some of its levels."""
+    if not levels_named(image).intersection(paths):
+        return image
+    return {**image, "datasets": [one for one in image["datasets"] if not _named(one) & {*paths}]}
+
+
 def without_levels(attributes: Mapping[str, Any], paths: Collection[str]) -> dict[str, Any]:
     """Return what a group is to say so as to name none of some levels; nothing if it names none."""
     every = images(attributes)
-    left = [
-        {**one, "datasets": [each for each in one["datasets"] if not _named(each) & {*paths}]}
-        if levels_named(one).intersection(paths)
-        else one
-        for one in every
-    ]
+    left = [without(one, paths) for one in every]
     return {} if left == every else {"ome": {**attributes["ome"], "multiscales": left}}

@@ -25,6 +25,7 @@ from chunkfold.workflows.ome import (
     images,
     levels_named,
     multiscales,
+    without,
     without_levels,
 )
 from chunkfold.workflows.ome_channels import channels
@@ -128,12 +129,15 @@ def write_pyramid(
         run = _run(made, folder, out, client, on_event)
         group = zarr.open_group(str(out), mode="a")
         gone = coarser_levels(group.attrs, _METHOD, int(made.paths[-1])) if overwrite else []
+        replaced = {made.own, *made.paths}
+        before = images(group.attrs)
+        others = [without(one, gone) for one in before if not levels_named(one) & replaced]
         # Until they are in their places.
         if told := without_levels(group.attrs, [*made.paths, *gone]):
             group.attrs.update(told)
         for path in made.paths:
             moved(folder / path, Path(out) / path)
-        _tell(group, made, run)
+        _tell(group, made, run, others)
         for path in gone:  # there were more before
             _remove_array(Path(out) / path)
         if group.metadata.consolidated_metadata is not None:
@@ -161,8 +165,13 @@ def _run(
     return run
 
 
-def _tell(group: zarr.Group, made: Pyramid, run: Run) -> None:
-    """Write what the levels are: last, so that nobody finds levels that are not whole."""
+def _tell(
+    group: zarr.Group, made: Pyramid, run: Run, others: Sequence[Mapping[str, Any]] = ()
+) -> None:
+    """Write what the levels are: last, so that nobody finds levels that are not whole.
+
+    `others` are images of the group that stay as they are.
+    """
     levels: list[tuple[str, Sequence[int]]] = []
     if made.beside:
         levels.append((made.own, (1,) * len(made.factors)))
@@ -181,8 +190,6 @@ def _tell(group: zarr.Group, made: Pyramid, run: Run) -> None:
     before = group.attrs.get("ome")  # which may tell of channels and labels, too
     kept = before if made.beside and isinstance(before, Mapping) else {}
     shown_as = channels(made.image, made.request, run.summary)
-    replaced = {made.own, *made.paths}
-    others = [one for one in images({"ome": kept}) if not levels_named(one) & replaced]
     ome = {**shown_as, **kept, **ome, "multiscales": [*ome["multiscales"], *others]}
     group.attrs.update({"ome": ome, "chunkfold": {"source": source, "statistics": statistics}})
 

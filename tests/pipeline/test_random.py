@@ -213,9 +213,19 @@ def _one(case: Case, values: np.ndarray, weights: np.ndarray | None) -> Any:
     if not len(values):
         return math.nan
     with np.errstate(invalid="ignore"):
-        if op == "median":  # interpolated in float64, and rounded once
-            return kind.type(np.quantile(values.astype("f8"), 0.5))
+        if op == "median":
+            return kind.type(_middle(np.sort(values.astype("f8")).tolist()))
         return getattr(np, op)(values)
+
+
+def _middle(ordered: Sequence[float]) -> float:
+    """Return the mean of the two elements in the middle, rounded once to float64."""
+    low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+    if math.isnan(ordered[-1]):
+        return math.nan
+    if math.isfinite(low) and math.isfinite(high):
+        return float((Fraction(low) + Fraction(high)) / 2)
+    return low / 2 + high / 2
 
 
 def _weighed(op: str, values: np.ndarray, weights: np.ndarray) -> Any:

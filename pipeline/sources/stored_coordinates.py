@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chunkfold.errors import PlanError, SourceError
-from chunkfold.sources.concatenation import ConcatenatedSource
-from chunkfold.sources.neighbours import neighbour
+from chunkfold.sources.neighbours import axis_coordinate
 from chunkfold.sources.source import Source
 
 if TYPE_CHECKING:
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
 
 def stored_coordinate(source: Source, dim: str) -> xarray.DataArray | None:
     """Return the coordinate of an axis; None if none is stored.
-
-    Of sources that follow each other along the axis it is those of all.
 
     Raises
     ------
@@ -38,22 +35,14 @@ def stored_coordinate(source: Source, dim: str) -> xarray.DataArray | None:
 
 
 def _values(source: Source, dim: str) -> np.ndarray | None:
-    if isinstance(source, ConcatenatedSource):
-        joins = (source.dims or ())[source.axis] == dim
-        parts = list(source.parts.values()) if joins else [source.parts[0]]
-        each = [_values(part, dim) for part in parts]
-        there = [one for one in each if one is not None]
-        return np.concatenate(there) if len(there) == len(each) else None
     try:
-        found = neighbour(source, dim)
+        found = axis_coordinate(source, dim)
         stored = None if found is None else found.whole()
     except SourceError as error:
         raise SourceError(
             f"{source.name}: its coordinate {dim!r} cannot be read: {error}"
         ) from error
     if found is None or stored is None:
-        return None
-    if stored.shape != (source.shape[(source.dims or ()).index(dim)],):
         return None
     try:
         return found.as_xarray_decodes(stored)

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from chunkfold.kernels.device.native_library import native_library
 from chunkfold.kernels.errors import DeviceError
 
 VARIABLE = "CHUNKFOLD_WITHOUT"
@@ -65,6 +66,10 @@ def _sub_groups(device: Claims) -> str | None:
     return f"it has neither __opencl_c_subgroups, {' nor '.join(SUB_GROUP_EXTENSIONS)}"
 
 
+def _native_feed(_: Claims) -> str | None:
+    return None if native_library() else "not built: no C compiler when chunkfold was installed"
+
+
 _RULES: Mapping[str, Callable[[Claims], str | None]] = {
     "fp64": _fp64,
     "int64_atomics": _int64_atomics,
@@ -73,6 +78,8 @@ _RULES: Mapping[str, Callable[[Claims], str | None]] = {
     "work_group_functions": _work_group_functions,
     # Kernels read and write halves by functions that every device has: nothing depends on it.
     "fp16": _fp16,
+    # Of this host rather than of a device: how bytes of files reach it.
+    "native_feed": _native_feed,
 }
 """Of each capability, what says why a device lacks it; None if it has it."""
 CAPABILITIES = tuple(_RULES)

@@ -68,6 +68,18 @@ class StagingBuffer:
             self._memory = pinned(opened, queue, nbytes)
             self._buffer = cl.Buffer(opened.context, flags.READ_ONLY, nbytes)
 
+    def ready(self) -> None:
+        """Wait until the last fold of it has completed; raises as `begin`."""
+        self.drain()
+
+    def fed(self, runs: object) -> bool:
+        """Return False: it is filled by whoever reads."""
+        del runs
+        return False
+
+    def filled(self, nbytes: int) -> None:
+        """Do nothing: `commit` hands its memory over."""
+
     def begin(self) -> np.ndarray:
         """Wait until the last fold of it has completed; return the memory, uint8, to be filled.
 

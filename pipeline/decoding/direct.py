@@ -26,9 +26,11 @@ from chunkfold.decoding.batched import (
 from chunkfold.decoding.codecs import Chain, room_of
 from chunkfold.decoding.decode_units import InTurn, Out, ahead, cells_of, part_of, target_in
 from chunkfold.decoding.decoder import Decoder
+from chunkfold.decoding.file_runs import runs_of_region
 from chunkfold.decoding.shards import ABSENT, Shards
 from chunkfold.decoding.wanted_chunks import WantedInner, WantedObject, started
 from chunkfold.errors import ChunkfoldError, unreadable
+from chunkfold.kernels.feed.commands import UNKNOWN, Runs
 from chunkfold.stores.expected import Expected
 from chunkfold.stores.objects import LocalObjects, Objects, scratch
 from chunkfold.stores.remote import RemoteObjects
@@ -71,6 +73,25 @@ class Direct:
         """Where its chunks are, if each is a local file of its own."""
         local = isinstance(self.objects, LocalObjects) and self.shards is None
         return self.objects if local else None  # type: ignore[return-value]
+
+    def file_runs(
+        self, region: Sequence[slice], known: Expected | None, *, in_turn: bool
+    ) -> Runs | None:
+        """Return where the bytes of a region are, if chunks are local files without codecs.
+
+        None too if a chunk is known not to be stored.
+        """
+        files = None if self.chain else self._files
+        found = files and runs_of_region(region, self.shape, self.dtype.itemsize, in_turn=in_turn)
+        if files is None or not found:
+            return None
+        places, runs = found
+        if known is not None and any(map(known.lacks, places)):
+            return None
+        newest, unit = (UNKNOWN, 1) if known is None else known.newest_written
+        names = [f"{files.where}/{self.key(place)}" for place in places]
+        states = np.tile(np.array([self.nbytes, newest, unit], np.int64), (len(names), 1))
+        return Runs(names, states, runs)
 
     @cached_property
     def object_shape(self) -> tuple[int, ...]:

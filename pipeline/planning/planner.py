@@ -14,6 +14,7 @@ from chunkfold.planning.answered_by_others import with_roll_ups
 from chunkfold.planning.blocks import cut_blocks
 from chunkfold.planning.combine_tree import Tree, fan_in
 from chunkfold.planning.costs import flights, leaf_costs, result_bytes
+from chunkfold.planning.feeding import fed_leaf_bytes, fed_readers
 from chunkfold.planning.keeping import keepable, kept_bytes, saves_reads
 from chunkfold.planning.kept_between_reads import refuse_much_between_reads
 from chunkfold.planning.larger_leaves import larger_leaves
@@ -82,7 +83,7 @@ def make_plan(
     known, most = tuple(listings or [None] * len(request.sources)), min(limits)
     if request.options.wants_all:
         refuse_missing(request.sources, known, request.chosen)
-    request = first_of(request, terms, _layouts)
+    request = first_of(request, terms, partial(_layouts, terms=terms))
     if request.keeping:
         request = replace(request, keeping=False)
     if saves_reads(request, terms):
@@ -93,7 +94,7 @@ def make_plan(
         refuse_much_between_reads(one)
     if plan := _fitting(request, known, terms, most):
         return plan
-    least = min(_layouts(request), key=leaf_elements)
+    least = min(_layouts(request, terms), key=leaf_elements)
     plan = _planned(least, request, known, terms, most)
     allowed = size_text(int(min(limits)))
     if limits[1] < limits[0]:
@@ -117,7 +118,7 @@ def _fitting(
 ) -> Plan | None:
     """Return the best plan that takes no more than so many bytes of a worker; None if none does."""
     request = with_roll_ups(request, terms)
-    ways, staged = partial(_layouts, request), partial(_staged, request.sources)
+    ways, staged = partial(_layouts, request, terms), partial(_staged, request.sources)
     larger = larger_leaves(request, terms, partial(_cut, request), LEAF_BYTES)
     likely = itertools.chain(
         [] if larger is None else [larger],
@@ -152,7 +153,7 @@ def refuse_many_leaves(request: Request) -> None:
     PlanError
         If it has too many leaves.
     """
-    for layout in itertools.islice(_layouts(request), 1):
+    for layout in itertools.islice(_layouts(request, _ANY), 1):
         _refuse_many(request, layout)
 
 
@@ -166,12 +167,13 @@ def _refuse_many(request: Request, layout: Layout) -> None:
         )
 
 
-def _layouts(request: Request) -> Iterator[Layout]:
+def _layouts(request: Request, terms: Terms) -> Iterator[Layout]:
     """Yield ways to cut a selection in leaves: the best first, then into smaller ones."""
-    found = _cut(request, LEAF_BYTES)
+    usual_bytes = fed_leaf_bytes(request, terms, LEAF_BYTES)
+    found = _cut(request, usual_bytes)
     yield from found
     for divisor in _SMALLER:
-        for layout in _cut(request, LEAF_BYTES // divisor):
+        for layout in _cut(request, usual_bytes // divisor):
             if layout not in found and layout.leaves <= MOST_LEAVES:
                 found.append(layout)
                 yield layout
@@ -202,7 +204,7 @@ def _planned(
     _refuse_many(request, layout)
     stored = StoredLeaves.of(layout, sources, listings)
     remote = any(source.remote for source in sources)
-    readers = READERS[1] if remote else terms.readers
+    readers = READERS[1] if remote else fed_readers(sources, terms)
     partial_bytes = accumulator.nbytes * groups * layout.most_outputs
     costs, decoded = leaf_costs(layout, accumulator, stored, groups), stored.decoded
     passed = None if request.passed is None else request.passed.of(layout)

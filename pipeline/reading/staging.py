@@ -1,25 +1,27 @@
-"""Decode what is read of the inputs into staging memory: on the threads that read."""
+"""Bring what is read of the inputs into buffers: on the threads that read."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
+from chunkfold.kernels.feed.fed_buffer import FedBuffer
 from chunkfold.kernels.fold.staging import StagedInputs, StagingBuffer
 from chunkfold.reading.reads import Read
 from chunkfold.sources.gathering import read_region
 from chunkfold.sources.source import Source
+from chunkfold.stores.expected import Expected
 from chunkfold.stores.objects import decode_clock
 
 READ_DEADLINE_S = 600.0
 """Longest wait for one read, and for the fold of it where the same thread folds, in seconds."""
 
 
-StagingSlot = Sequence[StagingBuffer]
-"""A staging buffer for each input."""
+StagingSlot = Sequence[StagingBuffer | FedBuffer]
+"""A buffer for each input: staging memory, or memory of a device."""
 
 
 class ReadTimes(NamedTuple):
@@ -33,9 +35,9 @@ class ReadTimes(NamedTuple):
 
 
 def read_staged(
-    sources: Sequence[Source], read: Read, memory: Sequence[np.ndarray], ranged: bool = False
+    sources: Sequence[Source], read: Read, slot: StagingSlot, ranged: bool = False
 ) -> ReadTimes:
-    """Decode a region of each input into the beginning of its memory, uint8.
+    """Bring a region of each input into its buffer.
 
     `ranged`: find the range of the first one's elements, too, NaN aside.
 
@@ -44,21 +46,41 @@ def read_staged(
     ChunkError
         If a chunk cannot be read.
     """
-    began, decoded = time.monotonic(), decode_clock.seconds
-    for source, staged, known in zip(sources, memory, read.known, strict=True):
-        nbytes = read.box.elements * source.dtype.itemsize
-        elements = staged[:nbytes].view(source.dtype)
-        if not read.in_turn:
-            elements = elements.reshape(read.shape)
-        if read.absent:
-            elements[...] = source.fill
-        else:
-            read_region(source, read.region, elements, known)
-    found = None
-    if ranged and read.box.elements:
-        first = memory[0][: read.box.elements * sources[0].dtype.itemsize].view(sources[0].dtype)
-        found = np.fmin.reduce(first), np.fmax.reduce(first)
+    began, decoded, found = time.monotonic(), decode_clock.seconds, None
+    for n, (source, buffer) in enumerate(zip(sources, slot, strict=True)):
+        wanted = ranged and not n and read.box.elements > 0
+        if wanted or not _fed(source, read, read.known[n], buffer):
+            elements = _decoded(source, read, read.known[n], buffer)
+            if wanted:
+                found = np.fmin.reduce(elements, None), np.fmax.reduce(elements, None)
+            buffer.filled(elements.nbytes)
     return ReadTimes(time.monotonic() - began, decode_clock.seconds - decoded, found)
+
+
+def _fed(source: Source, read: Read, known: Expected, buffer: StagingBuffer | FedBuffer) -> bool:
+    """Bring a region as its files have it into a device's memory, if it is stored as it is."""
+    if read.absent or not all(isinstance(places, slice) for places in read.region):
+        return False
+    if not isinstance(buffer, FedBuffer) or not read.box.elements:
+        return False
+    region = cast("Sequence[slice]", read.region)
+    runs = source.file_runs(region, known, in_turn=read.in_turn)
+    return runs is not None and buffer.fed(runs)
+
+
+def _decoded(
+    source: Source, read: Read, known: Expected, buffer: StagingBuffer | FedBuffer
+) -> np.ndarray:
+    """Decode a region into the beginning of a buffer's memory; return it."""
+    nbytes = read.box.elements * source.dtype.itemsize
+    elements = buffer.begin()[:nbytes].view(source.dtype)
+    if not read.in_turn:
+        elements = elements.reshape(read.shape)
+    if read.absent:
+        elements[...] = source.fill
+    else:
+        read_region(source, read.region, elements, known)
+    return elements
 
 
 def committed(sources: Sequence[Source], elements: int, slot: StagingSlot) -> list[StagedInputs]:

@@ -12,11 +12,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from chunkfold.axis_cuts import Cells
+from chunkfold.boxes import elements_of
 from chunkfold.decoding.decode_units import InTurn
 from chunkfold.decoding.direct import DirectRegion
 from chunkfold.errors import SourceError
+from chunkfold.kernels.feed.commands import Runs, together
 from chunkfold.sources.array_source import copied
 from chunkfold.sources.chunk_index import Listing
+from chunkfold.sources.joined_values import common_attributes
 from chunkfold.sources.source import Source
 from chunkfold.stores.expected import Expected, Shifted, Unlisted
 
@@ -195,6 +198,22 @@ class ConcatenatedSource(Source):
             if part.dtype != self.dtype:
                 into.byteswap(inplace=True)
 
+    def file_runs(
+        self, region: Sequence[slice], known: Expected | None, *, in_turn: bool
+    ) -> Runs | None:
+        """Return where the bytes of a region are in files, if they are so in each part of it."""
+        each = list(self._cut(region))
+        row = elements_of(region[self.axis + 1 :]) * self.dtype.itemsize
+        if len(each) > 1 and elements_of(region[: self.axis]) > 1:
+            return None  # parts of it do not follow each other in memory
+        found = []
+        for number, within, cut in each:
+            runs = self._part(number).file_runs(cut, self._known(number, known), in_turn=in_turn)
+            if runs is None or self._part(number).dtype != self.dtype:
+                return None
+            found.append((runs, within.start * row))
+        return together(found)
+
     @property
     def in_turn(self) -> Any:
         """Alike for those whose parts are, and are as long."""
@@ -268,20 +287,6 @@ def concatenated(sources: Iterable[Source], axis: int) -> ConcatenatedSource:
     )
 
 
-def common_attributes(each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the attributes that all have alike.
-
-    >>> common_attributes([{"units": "K", "file": "a"}, {"units": "K", "file": "b"}])
-    {'units': 'K'}
-    """
-    first, *others = each
-    return {
-        key: value
-        for key, value in first.items()
-        if all(key in other and str(other[key]) == str(value) for other in others)
-    }
-
-
 def _called(parts: Sequence[Source], axis: int) -> str:
     named = [part.name for part in parts]
     shown = named if len(named) < 4 else [named[0], "...", named[-1]]
@@ -289,12 +294,6 @@ def _called(parts: Sequence[Source], axis: int) -> str:
 
 
 def _each(parts: Iterable[Source], call: Callable[[Source], T]) -> list[T]:
-    """Do something with each part, with several at once; in their order.
-
-    Raises
-    ------
-    Exception
-        What the first one raised that did.
-    """
+    """Do something with each part, with several at once; raises what the first one raised."""
     with ThreadPoolExecutor(_AT_ONCE, "chunkfold-parts") as pool:
         return list(pool.map(call, parts))

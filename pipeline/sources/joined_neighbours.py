@@ -14,8 +14,14 @@ from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from chunkfold.errors import SourceError
-from chunkfold.sources.concatenation import ConcatenatedSource, common_attributes
-from chunkfold.sources.joined_values import UNITS, Stored, are_equal, joined_values
+from chunkfold.sources.concatenation import ConcatenatedSource
+from chunkfold.sources.joined_values import (
+    UNITS,
+    Stored,
+    are_equal,
+    common_attributes,
+    joined_values,
+)
 from chunkfold.sources.neighbour_array import Neighbour, array_in_memory
 from chunkfold.sources.source import Source
 from chunkfold.units import size_text

@@ -231,3 +231,17 @@ def _unlike(name: str, one: Stored, other: Stored, here: str, there: str) -> Sou
         f"the {name!r} of {one.part} has {here}, that of {other.part} {there}: they cannot be one "
         "array; write both alike, or reduce the sources one by one"
     )
+
+
+def common_attributes(each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the attributes that all have alike.
+
+    >>> common_attributes([{"units": "K", "file": "a"}, {"units": "K", "file": "b"}])
+    {'units': 'K'}
+    """
+    first, *others = each
+    return {
+        key: value
+        for key, value in first.items()
+        if all(key in other and str(other[key]) == str(value) for other in others)
+    }

@@ -13,12 +13,13 @@ import numpy as np
 import zarr
 from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
 
-from chunkfold.sources.concatenation import ConcatenatedSource, common_attributes
+from chunkfold.sources.concatenation import ConcatenatedSource
 from chunkfold.sources.dask_source import DaskSource
 from chunkfold.sources.data_arrays import is_of_xarray
 from chunkfold.sources.h5_opening import group_attributes_of
 from chunkfold.sources.h5_source import H5Source
 from chunkfold.sources.joined_neighbours import joined_neighbour
+from chunkfold.sources.joined_values import common_attributes
 from chunkfold.sources.neighbour_array import Neighbour, array_in_memory
 from chunkfold.sources.opening import open_beside, open_node
 from chunkfold.sources.reordered_source import ReorderedSource

@@ -12,6 +12,7 @@ import numpy as np
 
 from chunkfold.axis_cuts import Cells
 from chunkfold.boxes import region_shape
+from chunkfold.kernels.feed.commands import Runs
 from chunkfold.stores.expected import Expected
 
 if TYPE_CHECKING:
@@ -232,6 +233,17 @@ class Source(ABC):
         """
         del regions, out
         raise TypeError(f"{self.name}: its chunks come each by itself, not side by side")
+
+    def file_runs(
+        self, region: Sequence[slice], known: Expected | None, *, in_turn: bool
+    ) -> Runs | None:
+        """Return where the bytes of a region are in files; None if it is not stored as it is.
+
+        In C order, or in any order if they may be `in_turn`. Where files are not as `known`, `read`
+        says what is wrong.
+        """
+        del region, known, in_turn
+        return None
 
     def reading_bytes(self, leaf_bytes: int, touched_bytes: int) -> int:
         """Return what a thread holds, beside the target, that reads a leaf, in bytes.

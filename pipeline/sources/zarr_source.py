@@ -14,6 +14,7 @@ from chunkfold.axis_cuts import Cells
 from chunkfold.decoding.decodable import refuse_code
 from chunkfold.decoding.decode_units import InTurn
 from chunkfold.decoding.direct import Direct, DirectRegion
+from chunkfold.kernels.feed.commands import Runs
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.array_source import copied
 from chunkfold.sources.chunk_index import Listing, list_objects
@@ -245,6 +246,14 @@ class ZarrSource(Source):
             return
         by_zarr = ByZarr(self.array, self.name, self.unit, remote=self.remote)
         by_zarr.read(region, out, known)
+
+    def file_runs(
+        self, region: Sequence[slice], known: Expected | None, *, in_turn: bool
+    ) -> Runs | None:
+        """Return where the bytes of a region are in files, if its chunks have no codecs."""
+        return (
+            None if self.direct is None else self.direct.file_runs(region, known, in_turn=in_turn)
+        )
 
     def each(self, regions: Iterable[DirectRegion], out: InTurn) -> Iterator[None]:
         """Decode regions in turn, where `in_turn` allows it, and stop as `Direct.each` does.

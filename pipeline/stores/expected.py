@@ -47,6 +47,13 @@ class Expected(Protocol):
     def lacks(self, place: ObjectIndex) -> bool:
         """Whether an object is known not to be stored: then it is not asked for."""
 
+    @property
+    def newest_written(self) -> tuple[int, int]:
+        """The latest time at which an object may have been written, in nanoseconds since 1970.
+
+        -1 if any will do. Behind it the nanoseconds by which the store tells times.
+        """
+
     def check(self, place: ObjectIndex, found: ObjectState | None) -> None:
         """Compare an object that was asked for with what is known; None: it is not there.
 
@@ -90,6 +97,11 @@ class Listed:
         """Whether an object is known not to be stored."""
         return not self.size_of(place)
 
+    @property
+    def newest_written(self) -> tuple[int, int]:
+        """When the newest object had been written, and by how much times are told."""
+        return self.newest, _SECOND if self.by_seconds else 1
+
     def check(self, place: ObjectIndex, found: ObjectState | None) -> None:
         """Compare an object with its entry of the listing."""
         if found is None:
@@ -99,7 +111,7 @@ class Listed:
             raise ChangedError(
                 f"it had {size:,} bytes when the run was planned, and has {found.size:,}"
             )
-        unit = _SECOND if self.by_seconds else 1
+        _, unit = self.newest_written
         if found.modified // unit > self.newest // unit:
             raise ChangedError(
                 f"it was written at {_written(found.modified)}, after the run was planned: the "
@@ -124,6 +136,11 @@ class Unlisted:
     def lacks(self, place: ObjectIndex) -> bool:  # noqa: ARG002 # nothing is known
         """Nothing is known: every object is asked for."""
         return False
+
+    @property
+    def newest_written(self) -> tuple[int, int]:
+        """Any time will do."""
+        return -1, 1
 
     def check(self, place: ObjectIndex, found: ObjectState | None) -> None:
         """Note an object that is not there.
@@ -166,6 +183,11 @@ class Shifted:
     def lacks(self, place: ObjectIndex) -> bool:
         """Whether an object is known not to be stored."""
         return self.of.lacks(self._whole(place))
+
+    @property
+    def newest_written(self) -> tuple[int, int]:
+        """That of all."""
+        return self.of.newest_written
 
     def check(self, place: ObjectIndex, found: ObjectState | None) -> None:
         """Compare an object with what is known."""

@@ -168,14 +168,15 @@ class Ring:
                 return
             output_box, read = found
             slot = self._slot()
-            memory = [buffer.begin() for buffer in slot]
+            for buffer in slot:
+                buffer.ready()
             future = self._owned.read(
                 self._readers,
                 self._priority,
                 read_staged,
                 self._work.sources,
                 read,
-                memory,
+                slot,
                 self.extremes.wanted,
             )
             self._underway.append(_Underway(output_box, read, slot, future))

@@ -125,9 +125,10 @@ class FoldPieces(ThreadFold):
         for read in ahead(reads):
             if self._ended.is_set():
                 break
-            memory = [buffer.begin() for buffer in slot]
+            for buffer in slot:
+                buffer.ready()
             self._now("reading")
-            self.read_s += read_staged(self._sources, read, memory).seconds
+            self.read_s += read_staged(self._sources, read, slot).seconds
             self._add(slot, read.box)
 
 

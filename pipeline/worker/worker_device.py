@@ -27,6 +27,8 @@ from chunkfold.kernels import (
     default_devices,
     devices,
 )
+from chunkfold.kernels.feed.fed_buffer import FedBuffer
+from chunkfold.kernels.feed.feeder import Feeder
 from chunkfold.kernels.fold.staging import StagingBuffer
 from chunkfold.kernels.geometry import FOLDS
 from chunkfold.planning.staffing import readers_each
@@ -53,7 +55,9 @@ class WorkerDevice:
     """By which it was opened."""
     _tunings: dict[object, dict[frozenset[str], Tuning]] = field(default_factory=dict)
     """By reduction, and by the kernels that were tried."""
-    _buffers: list[StagingBuffer] = field(default_factory=list)
+    _buffers: list[StagingBuffer | FedBuffer] = field(default_factory=list)
+    _feeder: Feeder | None = None
+    """What feeds the device from files, once it was needed."""
     trying: threading.Lock = field(default_factory=threading.Lock)
     """Held while the laws of a run's monoids are tried."""
     tried: deque[str] = field(default_factory=lambda: deque(maxlen=_RUNS_KNOWN))
@@ -118,8 +122,15 @@ class WorkerDevice:
         with self._lock:
             self._pools = {n: Readers(n, pool.leave()) for n, pool in self._pools.items()}
 
-    def borrow(self, nbytes: int) -> StagingBuffer:
-        """Return a staging buffer of that size, used before if there is one: its pages are warm.
+    def feeder(self) -> Feeder:
+        """Return what feeds the device from files, with a thread for each reader."""
+        with self._lock:
+            if self._feeder is None:
+                self._feeder = Feeder(self.opened, self.readers)
+            return self._feeder
+
+    def borrow(self, nbytes: int) -> StagingBuffer | FedBuffer:
+        """Return a buffer of that size, used before if there is one: its pages are warm.
 
         Idle buffers of another size are dropped, so that no more is held than a block may use.
         """
@@ -127,9 +138,11 @@ class WorkerDevice:
             self._buffers = [buffer for buffer in self._buffers if buffer.nbytes == nbytes]
             if self._buffers:
                 return self._buffers.pop()
-        return StagingBuffer(self.opened, self.opened.queue(), nbytes)
+        if self.device.unified_memory:
+            return StagingBuffer(self.opened, self.opened.queue(), nbytes)
+        return FedBuffer(self.opened, nbytes, self.feeder)
 
-    def give_back(self, buffer: StagingBuffer) -> None:
+    def give_back(self, buffer: StagingBuffer | FedBuffer) -> None:
         """Take a buffer back whose last fold is done."""
         with self._lock:
             self._buffers.append(buffer)

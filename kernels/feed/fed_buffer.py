@@ -1,0 +1,108 @@
+"""A buffer of a device with memory of its own: fed by files, or filled by the thread that reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyopencl as cl
+
+from chunkfold.kernels.feed.commands import Runs
+from chunkfold.kernels.feed.feeder import Feeder, NotFed
+from chunkfold.kernels.fold.staging import StagedInputs, pinned
+from chunkfold.kernels.fold.waiting import wait
+from chunkfold.kernels.program.device_context import DeviceContext, device_errors
+
+
+class FedBuffer:
+    """One input of one read, on a device: see `kernels.fold.staging.StagingBuffer`.
+
+    Parameters
+    ----------
+    feeder
+        Returns what feeds the device from files.
+    """
+
+    def __init__(self, opened: DeviceContext, nbytes: int, feeder: Callable[[], Feeder]) -> None:
+        self.nbytes = nbytes
+        self._opened, self._feeder = opened, feeder
+        self._queue = opened.queue()
+        self._memory: np.ndarray | None = None
+        """Pinned, once it was filled from here."""
+        self._upload: cl.Event | None = None
+        self._until: cl.Event | None = None
+        """The fold that reads it."""
+        self._uploaded_s = 0.0
+        with device_errors(opened.device, f"allocating {nbytes} bytes"):
+            self._buffer = cl.Buffer(opened.context, cl.mem_flags.READ_ONLY, nbytes)
+
+    def ready(self) -> None:
+        """Do nothing: uploads wait for the last fold, on the device."""
+
+    def fed(self, runs: Runs) -> bool:
+        """Bring runs of files into the buffer; False if they are not as they were planned.
+
+        Raises
+        ------
+        DeviceError
+            If the device fails.
+        """
+        feeder = self._feeder()
+        try:
+            feeder.feed(runs, self._buffer, self._before())
+        except NotFed:
+            return False
+        self._upload = None
+        self._uploaded_s += feeder.uploaded_s()
+        return True
+
+    def begin(self) -> np.ndarray:
+        """Wait for the last upload; return memory, uint8, to be filled; raises as `fed`."""
+        if self._memory is None:
+            with device_errors(self._opened.device, f"allocating {self.nbytes} bytes"):
+                self._memory = pinned(self._opened, self._queue, self.nbytes)
+        self._drain_upload()
+        return self._memory
+
+    def filled(self, nbytes: int) -> None:
+        """Upload the first bytes of that memory; raises as `fed`."""
+        assert self._memory is not None
+        with device_errors(self._opened.device, f"uploading {nbytes} bytes"):
+            self._upload = cl.enqueue_copy(
+                self._queue,
+                self._buffer,
+                self._memory[:nbytes],
+                is_blocking=False,
+                wait_for=self._before(),
+            )
+            self._queue.flush()
+
+    def commit(self, nbytes: int) -> StagedInputs:  # noqa: ARG002 # kernels are told how many
+        """Return the buffer, and the event of its last upload, if that may be under way."""
+        return StagedInputs(self._buffer, () if self._upload is None else (self._upload,))
+
+    def busy_until(self, event: cl.Event | None) -> None:
+        """Note the fold that reads the buffer: uploads wait for it."""
+        self._until = event
+
+    def drain(self) -> None:
+        """Wait for the last upload and the last fold."""
+        self._drain_upload()
+        if self._until is not None:
+            wait(self._opened.device, self._until, "the fold of a staging buffer")
+            self._until = None
+
+    def uploaded_s(self) -> float:
+        """Return the seconds that uploads took by the device's clock since this was last asked."""
+        seconds, self._uploaded_s = self._uploaded_s, 0.0
+        return seconds
+
+    def _drain_upload(self) -> None:
+        if self._upload is not None:
+            wait(self._opened.device, self._upload, "an upload")
+            times = self._upload.profile
+            self._uploaded_s += (times.end - times.start) / 1e9
+            self._upload = None
+
+    def _before(self) -> list[cl.Event]:
+        return [event for event in (self._until, self._upload) if event is not None]

@@ -1,0 +1,52 @@
+"""Large leaves and few readers where GPUs are fed by files as they are stored; else as ever."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+from chunkfold.planning import feeding, planner
+from tests.plans import planned
+
+GPU = frozenset({"gpu"})
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """An array of 64 chunks of 64 KiB."""
+    zarr.create_array(
+        tmp_path / "a", shape=(64, 16384), chunks=(1, 16384), dtype="f4", compressors=None
+    )[...] = np.float32(1)
+    return tmp_path / "a"
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch) -> None:
+    monkeypatch.setattr(planner, "LEAF_BYTES", 64 << 10)
+    monkeypatch.setattr(feeding, "LEAF_BYTES", 256 << 10)
+
+
+def test_gpus_have_large_leaves_and_few_readers(path: Path):
+    plan = planned(path, kinds=GPU, readers=16)
+    assert (plan.leaf_bytes, plan.readers) == (256 << 10, feeding.READERS)
+    other = planned(path, kinds=frozenset({"cpu"}), readers=16)
+    assert (other.leaf_bytes, other.readers) == (64 << 10, 16)
+    assert planned(path, kinds=GPU | {"cpu"}, readers=16).readers == 16
+
+
+def test_each_worker_has_some_leaves(path: Path):
+    assert planned(path, kinds=GPU, workers=4).leaf_bytes == 128 << 10
+    assert planned(path, kinds=GPU, workers=40).leaf_bytes == 64 << 10
+
+
+def test_leaves_are_a_small_part_of_a_devices_memory(path: Path):
+    assert planned(path, kinds=GPU, buffer_bytes=1 << 20).leaf_bytes == 128 << 10
+
+
+def test_what_has_codecs_is_read_by_all_readers(tmp_path: Path):
+    zarr.create_array(tmp_path / "z", shape=(64, 16384), chunks=(1, 16384), dtype="f4")[...] = 1
+    plan = planned(tmp_path / "z", kinds=GPU, readers=16)
+    assert (plan.leaf_bytes, plan.readers) == (64 << 10, 16)

@@ -82,4 +82,4 @@ def test_dates_with_time_zones_have_means():
     times = pd.date_range("2001-01-01", periods=4, tz="Europe/Paris")
     array = xr.DataArray(np.arange(4.0), dims="time", coords={"time": times})
     got = cf.reduce(array, "sum", coarsen={"time": 3}, boundary="pad")
-    assert got.indexes["time"].equals(times[[1, 3]])
+    assert got.indexes["time"].equals(times[[1, 3]].tz_convert(None))

@@ -135,4 +135,3 @@ def _means(low: np.ndarray, high: np.ndarray) -> np.ndarray:
         wide = (low < -_EXACT) | (high > _EXACT)  # which float64 may not hold
         found[wide] = (low[wide].astype(object) + high[wide].astype(object)) / 2
     return found
-

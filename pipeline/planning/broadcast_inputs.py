@@ -13,7 +13,7 @@ import numpy as np
 from chunkfold.boxes import region_shape
 from chunkfold.errors import DeviceError, PlanError, SourceError
 from chunkfold.grid import Axis, Piece
-from chunkfold.kernels import Monoid, as_monoid
+from chunkfold.kernels import CATALOGUE, Monoid, as_monoid
 from chunkfold.kernels.catalogue.named import is_known
 from chunkfold.kernels.catalogue.weighted_quantiles import WeightedQuantiles
 from chunkfold.kernels.dtypes import stored_name
@@ -29,7 +29,11 @@ from chunkfold.units import size_text
 
 MOST_BYTES = 256 << 20
 """Of one such input."""
-WEIGHTED = ("sum", "mean", "var", "std", "covariance", "correlation")
+WEIGHTED = tuple(
+    name
+    for name, one in CATALOGUE.items()
+    if f"weighted_{name}" in CATALOGUE and one.weighing is None
+)
 """Reductions that weigh elements, by the names that they have without weights."""
 
 

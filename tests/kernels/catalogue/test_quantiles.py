@@ -45,7 +45,7 @@ def elements(
 def wanted(array: np.ndarray, q: float, axes: tuple[int, ...], method: str) -> np.ndarray:
     """Return NumPy's: of float64, since it interpolates integers within their dtype.
 
-    Between a finite value and an infinite one lies that infinity, of which NumPy makes NaN at times.
+    Beside an infinity lies that infinity, of which NumPy makes NaN at times.
     """
     wide = array.astype("f8") if array.dtype.itemsize < 8 or method not in CHOOSE else array
     with np.errstate(all="ignore"):

@@ -18,8 +18,14 @@ from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.monoid.monoid import Monoid
 
 _ELSEWHERE = {
+    "amax": "max",
+    "amin": "min",
     "average": "mean",
     "avg": "mean",
+    "mean_absolute_error": "mae",
+    "mean_squared_error": "rmse",
+    "pearson": "corr",
+    "pearson_r": "corr",
     "percentile": "p95",
     "product": "prod",
     "quantile": "median",
@@ -33,6 +39,11 @@ _ELSEWHERE = {
 
 _PERCENTILE = re.compile(r"(nan|weighted_)?p(\d{1,3}(?:[._]\d+)?)")
 """Names of percentiles: p95, p99.9, nanp5, weighted_p95."""
+NAMES = (
+    f"{', '.join(CATALOGUE)}; p95 and other percentiles; top5, bottom5, argtop5, argbottom5 and of "
+    "other numbers; nan before any of these"
+)
+"""All names that there are, for messages and help."""
 _ENDS = MappingProxyType(
     {"top": topk, "bottom": bottomk, "argtop": argtopk, "argbottom": argbottomk}
 )
@@ -116,6 +127,6 @@ def as_monoid(op: str | Monoid) -> Monoid:
     if len(names) > 1:
         raise MonoidError(f"no reduction is called {op!r}; several are a list: {names}")
     known = _ELSEWHERE | {name: name for name in CATALOGUE}
-    near = difflib.get_close_matches(op.lower(), known, n=1, cutoff=0.4)
+    near = difflib.get_close_matches(op.lower(), known, n=1, cutoff=0.6)
     hint = f"; did you mean {known[near[0]]!r}?" if near else "."
-    raise MonoidError(f"no reduction is called {op!r}{hint} There are: {', '.join(CATALOGUE)}")
+    raise MonoidError(f"no reduction is called {op!r}{hint} There are: {NAMES}")

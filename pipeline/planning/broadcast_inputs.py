@@ -141,7 +141,7 @@ def weighted(monoid: Monoid) -> Monoid:
     if plain not in WEIGHTED or not is_known(monoid):
         raise PlanError(
             f"{monoid.told} takes no weights; {', '.join(WEIGHTED)}, histogram and quantiles do, "
-            "and monoids that have an input for them, with weights=1"
+            "and monoids of yours that declare an input for them"
         )
     found = as_monoid(f"weighted_{plain}").called(monoid.name)
     return found.skipping() if monoid.skipna else found

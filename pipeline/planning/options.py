@@ -148,8 +148,8 @@ class Options:
     of the elements themselves.
     What is negative, NaN, NaT or masked is in no group. In results the groups are an axis, in the
     place of the first axis that has labels, in ascending order of their labels, which
-    `Result.labels` has. A tuple is several labels at once: all combinations of them are groups, and
-    results have an axis for each."""
+    `Result.labels` has. A tuple or a list of these is several labels at once: all combinations of
+    them are groups, and results have an axis for each."""
     by_axis: AxisOption = None
     """The axes that labels are along, as `axis`; if it is not given, those that have the names of
     the labels' axes, or else their extents: the only ones, or the last ones. Of several labels

@@ -16,14 +16,14 @@ from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.monoid.context import Context
 
 
-def _apart(x: Symbol, y: Symbol) -> Symbol:
+def _apart(x: Any, y: Any) -> Any:
     """Return how far the first is above the second; NumPy subtracts no bools."""
     if x.dtype.kind == "b":
         x, y = x.astype("int8"), y.astype("int8")
     return x - y
 
 
-def _far(x: Symbol, y: Symbol) -> Symbol:
+def _far(x: Symbol, y: Symbol) -> Any:
     """Return how far two are apart: of factors, which are not rounded."""
     return _apart(np.maximum(x, y), np.minimum(x, y))
 

@@ -14,7 +14,12 @@ from chunkfold.kernels import as_monoid
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.planning.arranging import arranged
 from chunkfold.planning.asked_labels import several, stands_beside
-from chunkfold.planning.broadcast_inputs import BroadcastInput, mask_of, refuse_negative, weights_of
+from chunkfold.planning.broadcast_inputs import (
+    BroadcastInput,
+    mask_of,
+    weights_of,
+    without_negative,
+)
 from chunkfold.planning.by_coordinates import by_positions, with_lists
 from chunkfold.planning.coarsening import coarsened
 from chunkfold.planning.grouping import grouping_of
@@ -173,8 +178,7 @@ def _held(options: Options, source: Named, chosen: Sequence[Axis]) -> tuple[Broa
                 f"dtype={options.cast} would cut {weights.name} of {weights.values.dtype}, too: "
                 "leave it out, or name one of floats"
             )
-        refuse_negative(weights, options.monoids)
-        found.append(weights)
+        found.append(without_negative(weights, options.monoids, source, chosen))
     if options.mask is not None:
         found.append(mask_of(options.mask, source, chosen, stores))
     return tuple(found)

@@ -65,7 +65,7 @@ def _of_times(
 
 
 def _of_dates(values: np.ndarray, windows: Sequence[int]) -> np.ndarray:
-    there = (values == values) & np.not_equal(values, None)  # NaT is not itself
+    there = (values == values) & (values != np.array(None))  # NaT is not itself
     counts = _sums(there.astype(np.int64), windows)
     found = np.full(counts.shape, None, object)
     if not there.any():

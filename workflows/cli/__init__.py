@@ -208,14 +208,17 @@ def _in_shell(text: str) -> str:
     return in_shell(text, import_module(f"chunkfold.workflows.cli.{name}").command)
 
 
-def _suggest(error: click.NoSuchOption) -> None:
+def _suggesting(error: click.ClickException) -> click.ClickException:
     """Suggest the option that other tools call so, if the command has it: `--axis` for `--dim`."""
+    if not isinstance(error, click.NoSuchOption) or error.ctx is None:
+        return error
     from chunkfold.planning.keywords import nearest_option
 
     near = nearest_option(error.option_name.lstrip("-").replace("-", "_"))
     spelled = f"--{near.replace('_', '-')}" if near else ""
-    if error.ctx and any(spelled in one.opts for one in error.ctx.command.params):
-        error.possibilities = [spelled]
+    if not any(spelled in one.opts for one in error.ctx.command.params):
+        return error
+    return click.NoSuchOption(error.option_name, possibilities=[spelled], ctx=error.ctx)
 
 
 _warned_of: set[str] = set()
@@ -252,8 +255,7 @@ def main() -> None:
         _tell(error)
         code = next((_CODES[kind] for kind in type(error).mro() if kind in _CODES), EXIT_ERROR)
     except click.ClickException as error:
-        if isinstance(error, click.NoSuchOption):
-            _suggest(error)
+        error = _suggesting(error)
         told = io.StringIO()
         error.show(told)
         err.print(lines(told.getvalue().rstrip("\n")), soft_wrap=True)

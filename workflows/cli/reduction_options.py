@@ -124,7 +124,7 @@ reduction = stacked(
         "--weights",
         metavar="ZARR",
         help="Weights along some axes, as a mask's, in sums, means, variances, deviations, "
-        "histograms and quantiles.",
+        "histograms and quantiles; or what they are of coordinates in degrees, as 'cos(lat)'.",
     ),
     *LABELS,
     mask_and_scale,

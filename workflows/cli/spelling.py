@@ -45,7 +45,7 @@ def _spelled(option: str, value: str) -> str:
 
 def _options(command: click.Command) -> Mapping[str, str]:
     """Return the options of a command by the library's names of them."""
-    found = {}
+    found: dict[str, str] = {}
     for one in command.params:
         if isinstance(one, click.Option) and one.opts[-1].startswith("--"):
             name = one.opts[-1].removeprefix("--").replace("-", "_")

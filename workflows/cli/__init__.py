@@ -218,7 +218,8 @@ def _suggesting(error: click.ClickException) -> click.ClickException:
     spelled = f"--{near.replace('_', '-')}" if near else ""
     if not any(spelled in one.opts for one in error.ctx.command.params):
         return error
-    return click.NoSuchOption(error.option_name, possibilities=[spelled], ctx=error.ctx)
+    hint = f"{error.message} Did you mean {spelled!r}?"  # click suggests what is spelled alike
+    return click.NoSuchOption(error.option_name, hint, ctx=error.ctx)
 
 
 _warned_of: set[str] = set()

@@ -12,13 +12,25 @@ import numpy as np
 from chunkfold.kernels.catalogue import exact_sums as exact
 from chunkfold.kernels.catalogue import finish_functions
 from chunkfold.kernels.catalogue.covariances import (
+    CORR,
     CORRELATION,
+    COV,
     COVARIANCE,
+    WEIGHTED_CORR,
     WEIGHTED_CORRELATION,
+    WEIGHTED_COV,
     WEIGHTED_COVARIANCE,
 )
 from chunkfold.kernels.catalogue.differences import FIRST_MISMATCH, MAX_ABS_DIFF
 from chunkfold.kernels.catalogue.distinct import MODE, NUNIQUE, approx_nunique
+from chunkfold.kernels.catalogue.errors_of_two import (
+    BIAS,
+    MAE,
+    RMSE,
+    WEIGHTED_BIAS,
+    WEIGHTED_MAE,
+    WEIGHTED_RMSE,
+)
 from chunkfold.kernels.catalogue.extremes import ARGMAX, ARGMIN, MAX, MIN, MINMAX, NORMINF
 from chunkfold.kernels.catalogue.histograms import histogram
 from chunkfold.kernels.catalogue.integers import (
@@ -236,8 +248,18 @@ _CATALOGUE = (
     SUM_OF_WEIGHTS,
     COVARIANCE,
     CORRELATION,
+    COV,
+    CORR,
+    BIAS,
+    MAE,
+    RMSE,
     WEIGHTED_COVARIANCE,
     WEIGHTED_CORRELATION,
+    WEIGHTED_COV,
+    WEIGHTED_CORR,
+    WEIGHTED_BIAS,
+    WEIGHTED_MAE,
+    WEIGHTED_RMSE,
     histogram(),
     named_quantile(0.5, "median"),
     named_quantile(0.5, "weighted_median", weights=True),

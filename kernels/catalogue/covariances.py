@@ -41,8 +41,8 @@ def correlation(fields: ExactFields, _context: Context) -> Any:
     return _apart(fields, "xy", "x", "y") / squares.sqrt()
 
 
-def _monoid(name: str, finish: Any, lift: Mapping[str, Any]) -> Monoid:
-    """Return it of two inputs and a count."""
+def of_two(name: str, finish: Any, lift: Mapping[str, Any]) -> Monoid:
+    """Return a reduction of two inputs: exact sums of what is lifted, and the count `n`."""
     return Monoid(
         name,
         inputs=2,
@@ -54,8 +54,8 @@ def _monoid(name: str, finish: Any, lift: Mapping[str, Any]) -> Monoid:
     )
 
 
-def _weighted(name: str, finish: Any, lift: Mapping[str, Any]) -> Monoid:
-    """Return it of two inputs and the weights of their elements, whose sum is the count."""
+def weighted_of_two(name: str, finish: Any, lift: Mapping[str, Any]) -> Monoid:
+    """Return it with weights of pairs, a third input, whose exact sum is `n`."""
     weighed = {key: _times_weight(part) for key, part in lift.items()}
     return Monoid(
         f"weighted_{name}",
@@ -77,7 +77,10 @@ def _times_weight(part: Any) -> Any:
     return lambda x, y, w: part(x, y) * w
 
 
-COVARIANCE = _monoid("covariance", covariance, _SUMS)
-CORRELATION = _monoid("correlation", correlation, _SUMS | _SQUARES)
-WEIGHTED_COVARIANCE = _weighted("covariance", covariance, _SUMS)
-WEIGHTED_CORRELATION = _weighted("correlation", correlation, _SUMS | _SQUARES)
+COVARIANCE = of_two("covariance", covariance, _SUMS)
+CORRELATION = of_two("correlation", correlation, _SUMS | _SQUARES)
+WEIGHTED_COVARIANCE = weighted_of_two("covariance", covariance, _SUMS)
+WEIGHTED_CORRELATION = weighted_of_two("correlation", correlation, _SUMS | _SQUARES)
+COV, CORR = COVARIANCE.called("cov"), CORRELATION.called("corr")
+WEIGHTED_COV = WEIGHTED_COVARIANCE.called("weighted_cov")
+WEIGHTED_CORR = WEIGHTED_CORRELATION.called("weighted_corr")

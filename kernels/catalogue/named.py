@@ -13,13 +13,20 @@ from chunkfold.kernels.catalogue.distinct import OfEachValue
 from chunkfold.kernels.catalogue.quantiles import Quantiles, named_quantile, quantile
 from chunkfold.kernels.catalogue.sketches import Sketch
 from chunkfold.kernels.catalogue.topk import TopK, argbottomk, argtopk, bottomk, topk
+from chunkfold.kernels.catalogue.weight_checks import checked
 from chunkfold.kernels.catalogue.weighted_quantiles import WeightedQuantiles
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.monoid.monoid import Monoid
 
 _ELSEWHERE = {
+    "amax": "max",
+    "amin": "min",
     "average": "mean",
     "avg": "mean",
+    "mean_absolute_error": "mae",
+    "mean_squared_error": "rmse",
+    "pearson": "corr",
+    "pearson_r": "corr",
     "percentile": "p95",
     "product": "prod",
     "quantile": "median",
@@ -33,6 +40,17 @@ _ELSEWHERE = {
 
 _PERCENTILE = re.compile(r"(nan|weighted_)?p(\d{1,3}(?:[._]\d+)?)")
 """Names of percentiles: p95, p99.9, nanp5, weighted_p95."""
+_SHARES = tuple(
+    name for name, one in CATALOGUE.items()
+    if one.weights and name not in ("weighted_sum", "sum_of_weights", "weighted_median")
+)  # fmt: skip
+"""Reductions that divide by sums of weights."""
+_CHECKED = {name: checked(CATALOGUE[name]) for name in _SHARES}
+NAMES = (
+    f"{', '.join(CATALOGUE)}; p95 and other percentiles; top5, bottom5, argtop5, argbottom5 and of "
+    "other numbers; nan before any of these"
+)
+"""All names that there are, for messages and help."""
 _ENDS = MappingProxyType(
     {"top": topk, "bottom": bottomk, "argtop": argtopk, "argbottom": argbottomk}
 )
@@ -48,7 +66,25 @@ def is_known(monoid: Monoid) -> bool:
         return True
     if isinstance(monoid.of_inputs, WeightedQuantiles):
         return True
-    return any(_declared(monoid) == _declared(one) for one in CATALOGUE.values())
+    known = (*CATALOGUE.values(), *_CHECKED.values())
+    return any(_declared(monoid) == _declared(one) for one in known)
+
+
+def divides_by_weights(monoid: Monoid) -> bool:
+    """Whether weights of a reduction say how often elements are there, so that none is negative."""
+    return isinstance(monoid.of_inputs, WeightedQuantiles) or _of_shares(monoid) is not None
+
+
+def checking_weights(monoid: Monoid) -> Monoid:
+    """Return the form that refuses negative weights in the read, of those that divide by them."""
+    name = _of_shares(monoid)
+    return monoid if name is None else _CHECKED[name].alike(monoid)
+
+
+def _of_shares(monoid: Monoid) -> str | None:
+    own = (monoid.finish, *_declared(monoid))
+    each = ((name, CATALOGUE[name]) for name in _SHARES)
+    return next((name for name, one in each if own == (one.finish, *_declared(one))), None)
 
 
 def _declared(monoid: Monoid) -> tuple[object, ...]:
@@ -116,6 +152,6 @@ def as_monoid(op: str | Monoid) -> Monoid:
     if len(names) > 1:
         raise MonoidError(f"no reduction is called {op!r}; several are a list: {names}")
     known = _ELSEWHERE | {name: name for name in CATALOGUE}
-    near = difflib.get_close_matches(op.lower(), known, n=1, cutoff=0.4)
+    near = difflib.get_close_matches(op.lower(), known, n=1, cutoff=0.6)
     hint = f"; did you mean {known[near[0]]!r}?" if near else "."
-    raise MonoidError(f"no reduction is called {op!r}{hint} There are: {', '.join(CATALOGUE)}")
+    raise MonoidError(f"no reduction is called {op!r}{hint} There are: {NAMES}")

@@ -81,6 +81,8 @@ METHODS: Mapping[str, Callable[[np.ndarray, np.ndarray], Ranks]] = MappingProxyT
 """NumPy's methods by name."""
 CHOOSE = ("inverted_cdf", "closest_observation", "lower", "higher", "nearest")
 """Those whose results are elements, and have their dtype."""
+_EXACT = 2**53
+"""Integers up to this one are float64s."""
 
 
 def ranks(method: str, n: np.ndarray, q: np.ndarray) -> Ranks:
@@ -98,18 +100,38 @@ def ranks(method: str, n: np.ndarray, q: np.ndarray) -> Ranks:
 def interpolated(
     low: np.ndarray, high: np.ndarray, towards: np.ndarray, *, mean: bool = False
 ) -> np.ndarray:
-    """Return what lies between two values, in float64; equal ones, infinite too, are the answer.
+    """Return what lies between two values, in float64.
 
-    With `mean` that is halfway their mean, rounded once, as NumPy's median has it: its quantiles
-    may be off by a last place there.
+    Between a finite value and an infinite one lies the infinite one; between two that are
+    infinite and unlike, NaN. With `mean` halfway lies the mean of both, rounded once, as NumPy's
+    median has it: its quantiles may be off by a last place there.
+
+    >>> low, high = np.array([-(2**63)]), np.array([2**63 - 1])
+    >>> interpolated(low, high, np.array([0.5]), mean=True).tolist()
+    [-0.5]
+    >>> interpolated(np.array([1.0]), np.array([np.inf]), np.array([0.75])).tolist()
+    [inf]
     """
+    middle = _means(low, high) if mean else None
     low, high = low.astype(np.float64), high.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         step = high - low
         found = np.where(towards < 0.5, low + step * towards, high - step * (1 - towards))
-        if mean:
-            both = low + high
-            middle = np.where(np.isfinite(both), both / 2, low / 2 + high / 2)
-            found = np.where(towards == 0.5, middle, found)
+        apart = low * (1 - towards) + high * towards
+        found = np.where(np.isfinite(step), found, apart)
+    if middle is not None:
+        found = np.where(towards == 0.5, middle, found)
     chosen = np.where(towards == 0, low, np.where(towards == 1, high, found))
     return np.where(low == high, low, chosen)
+
+
+def _means(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Return the means of two values each, rounded once to float64."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        both = low.astype(np.float64) + high.astype(np.float64)
+        halves = low.astype(np.float64) / 2 + high.astype(np.float64) / 2
+    found: np.ndarray = np.where(np.isfinite(both), both / 2, halves)
+    if low.dtype.kind in "iu" and low.dtype.itemsize == 8:
+        wide = (low < -_EXACT) | (high > _EXACT)  # which float64 may not hold
+        found[wide] = (low[wide].astype(object) + high[wide].astype(object)) / 2
+    return found

@@ -12,6 +12,14 @@ import numpy as np
 
 from chunkfold.kernels.catalogue.radix import Radix, tables_of
 from chunkfold.kernels.catalogue.rank_search import KINDS
+from chunkfold.kernels.catalogue.weight_checks import (
+    FIELDS,
+    OP,
+    ZERO,
+    counted,
+    refuse_negative,
+    seen,
+)
 from chunkfold.kernels.catalogue.weighted_bins import digits_of, placed, whole
 from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.errors import MonoidError
@@ -26,8 +34,6 @@ if TYPE_CHECKING:
 
 _LEAST_ROUNDED = 2**53
 """Integers from here on may be rounded where weights are floats."""
-_NEGATIVE, _UNLIKE_NUMBERS = 2, 1
-"""What weights may be that say nothing."""
 
 
 @dataclass(frozen=True)
@@ -76,24 +82,25 @@ class WeightSearch:
         """Return what the first read folds: behind the sums of digits it counts NaN."""
         counters = self.radix.entries(0) * self._each + 1
 
-        def lift(x: Symbol, w: Symbol) -> dict[str, Any]:
-            x, w = x.astype(_held(self.elements)), w.astype(self._held_weights)
-            digit = self.radix.first_digit(x)
+        def lift(x: Symbol, given: Symbol, i: Symbol) -> dict[str, Any]:
+            x, w = x.astype(_held(self.elements)), given.astype(self._held_weights)
+            digit, odd = self.radix.first_digit(x), {"odd": _is_odd(w), **seen(w, i)}
+            w = counted(w)
             if x.dtype.kind != "f":
-                return {"sums": self._placed(digit, w), "odd": _oddity(w)}
+                return {"sums": self._placed(digit, w), **odd}
             nan = where(np.isnan(x), np.int64(counters - 1), np.int64(-1))
             digit = where(np.isnan(x), np.int64(-1), digit)
             sums = [*self._placed(digit, w), (nan, np.int64(1))]
-            return {"sums": sums, "odd": _oddity(w)}
+            return {"sums": sums, **odd}
 
         return Monoid(
             self.asked.name,
             inputs=2,
             weights=1,
-            fields={"sums": f"int64[{counters}]", "odd": "int32"},
-            zero={"sums": 0, "odd": 0},
+            fields={"sums": f"int64[{counters}]", "odd": "int32", **FIELDS},
+            zero={"sums": 0, "odd": 0, **ZERO},
             lift=lift,
-            op={"sums": "add", "odd": "max"},
+            op={"sums": "add", "odd": "max", **OP},
             kinds=KINDS,
             reads=self.radix.reads,
             finish=self.finish,
@@ -106,8 +113,8 @@ class WeightSearch:
         count = 1 + int(self.found.table.max(initial=0))
         names = [f"s{n}" for n in range(count)]
 
-        def lift(x: Symbol, w: Symbol, *slots: Symbol) -> dict[str, Any]:
-            x, w = x.astype(_held(self.elements)), w.astype(self._held_weights)
+        def lift(x: Symbol, given: Symbol, *slots: Symbol) -> dict[str, Any]:
+            x, w = x.astype(_held(self.elements)), counted(given.astype(self._held_weights))
             shift, *prefixes = slots[first : first + 1 + count]
             found = [self.radix.digit(self.read, x, one.astype(x.dtype), shift) for one in prefixes]
             return {name: self._placed(digit, w) for name, digit in zip(names, found, strict=True)}
@@ -179,6 +186,7 @@ class WeightSearch:
         """Return what is known behind a read: one digit more of every quantile."""
         each, entries = self._each, self.radix.entries(self.read)
         if self.found is None:
+            refuse_negative(fields, context)
             _refuse_odd(context.told, fields["odd"])
             sums = fields["sums"][:, None, : entries * each]
             before = self._sought(sums[:, 0].reshape(-1, entries, each), fields["sums"])
@@ -244,25 +252,15 @@ def _held(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.int8) if dtype.kind == "b" else dtype.newbyteorder("=")
 
 
-def _oddity(w: Symbol) -> Symbol | int:
-    """Return what is wrong with a weight; 0 if nothing is."""
-    if w.dtype.kind == "u":
-        return 0
-    negative: Symbol = where(w < 0, np.int32(_NEGATIVE), np.int32(0))
+def _is_odd(w: Symbol) -> Symbol | int:
+    """Return 1 for a weight that is NaN or infinite, else 0."""
     if w.dtype.kind != "f":
-        return negative
-    finite = np.abs(w) <= float(np.finfo(w.dtype).max)
-    return where(finite, negative, np.int32(_UNLIKE_NUMBERS))
+        return 0
+    return where(np.abs(w) <= float(np.finfo(w.dtype).max), np.int32(0), np.int32(1))
 
 
 def _refuse_odd(told: str, odd: np.ndarray) -> None:
-    worst = int(odd.max(initial=0))
-    if worst == _NEGATIVE:
-        raise MonoidError(
-            f"{told} has weights below zero: weights of a quantile say how often an element is "
-            "there; give those that are zero or more, or leave the others out by a mask"
-        )
-    if worst:
+    if odd.any():
         raise MonoidError(
             f"{told} has weights that are NaN or infinite, which are no share of a sum: give "
             "finite ones, or leave those elements out by a mask"

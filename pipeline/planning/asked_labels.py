@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from numbers import Number
 from typing import Any
 
@@ -13,7 +14,8 @@ import numpy as np
 
 from chunkfold.errors import PlanError
 from chunkfold.planning.options import Options
-from chunkfold.sources.axis_names import AxisOption
+from chunkfold.sources.axis_names import AxisOption, Named
+from chunkfold.sources.named_labels import coordinate_of, may_name
 from chunkfold.sources.resampling import resamplings
 
 
@@ -27,7 +29,7 @@ class Asked:
     groups: Any = None
 
 
-def asked_labels(options: Options) -> list[Asked]:
+def asked_labels(options: Options, data: Named) -> list[Asked]:
     """Return the labels that are asked for, in the order of the results' axes; nothing if none are.
 
     What is resampled comes first.
@@ -37,22 +39,45 @@ def asked_labels(options: Options) -> list[Asked]:
     PlanError
         If axes or groups are not given one for each.
     """
-    by = several(options.by)
+    by = several(options.by, partial(stands_beside, data))
     axes = each_of("by_axis", options.by_axis, len(by))
     groups = each_of("groups", options.groups, len(by))
     first = [Asked(one) for one in resamplings(options.resample)]
     return [*first, *map(Asked, by, axes, groups)]
 
 
-def several(by: Any) -> list[Any]:
-    """Return each of several labels; a tuple of them is that, but one of plain numbers or dates.
+def several(by: Any, names: Callable[[str], bool]) -> list[Any]:
+    """Return each of several labels: of a tuple or a list, unless it is the labels of one.
 
-    >>> several(("time.month", [0, 1])), several((0, 1, 0)), several(None)
-    (['time.month', [0, 1]], [(0, 1, 0)], [])
+    Plain numbers and dates are those of one, so are lists of numbers in a list, and texts in a list
+    of which neither the first nor the last `names` something.
+
+    >>> several(("time.month", [0, 1]), bool), several(["n", "s", "n"], lambda text: text == "time")
+    (['time.month', [0, 1]], [['n', 's', 'n']])
+    >>> several([[0, 1], [1, 0]], bool), several([np.arange(2), np.arange(3)], bool)
+    ([[[0, 1], [1, 0]]], [array([0, 1]), array([0, 1, 2])])
     """
     if by is None:
         return []
-    return list(by) if isinstance(by, tuple) and not all(map(_is_plain, by)) else [by]
+    if isinstance(by, tuple):
+        return list(by) if not all(map(_is_plain, by)) else [by]
+    return list(by) if isinstance(by, list) and _are_several(by, names) else [by]
+
+
+def _are_several(by: list[Any], names: Callable[[str], bool]) -> bool:
+    texts = [one for one in by if isinstance(one, str)]
+    if by and len(texts) == len(by):
+        return any(map(names, dict.fromkeys((texts[0], texts[-1]))))
+    listed = all(isinstance(one, (list, tuple)) for one in by)
+    return not listed and not all(_is_plain(one) or isinstance(one, (str, bytes)) for one in by)
+
+
+def stands_beside(data: Named, text: str) -> bool:
+    """Tell if a text names a coordinate, a part of times, or an array elsewhere."""
+    if not may_name(text):
+        return True
+    head = text.rpartition(".")[0]
+    return any(name and coordinate_of(name, data) is not None for name in (text, head))
 
 
 def _is_plain(one: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from chunkfold.errors import PlanError
@@ -12,8 +13,13 @@ from chunkfold.grid import Axis
 from chunkfold.kernels import as_monoid
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.planning.arranging import arranged
-from chunkfold.planning.asked_labels import several
-from chunkfold.planning.broadcast_inputs import BroadcastInput, mask_of, refuse_negative, weights_of
+from chunkfold.planning.asked_labels import several, stands_beside
+from chunkfold.planning.broadcast_inputs import (
+    BroadcastInput,
+    mask_of,
+    weights_of,
+    without_negative,
+)
 from chunkfold.planning.by_coordinates import by_positions, with_lists
 from chunkfold.planning.coarsening import coarsened
 from chunkfold.planning.grouping import grouping_of
@@ -127,7 +133,8 @@ def _of_arrays(arrays: DataArrays, options: Options) -> Request:
 def _refuse_other_coordinates(options: Options, data: Source | DataArrays) -> None:
     """See that what goes along the data is of their places."""
     along = [("weights", options.weights), ("where", options.mask)]
-    labels = (one.of if isinstance(one, Bins) else one for one in several(options.by))
+    each = several(options.by, partial(stands_beside, data))
+    labels = (one.of if isinstance(one, Bins) else one for one in each)
     for what, given in (*along, *(("by", one) for one in labels)):
         refuse_other_coordinates(what, given, data)
 
@@ -171,8 +178,7 @@ def _held(options: Options, source: Named, chosen: Sequence[Axis]) -> tuple[Broa
                 f"dtype={options.cast} would cut {weights.name} of {weights.values.dtype}, too: "
                 "leave it out, or name one of floats"
             )
-        refuse_negative(weights, options.monoids)
-        found.append(weights)
+        found.append(without_negative(weights, options.monoids, source, chosen))
     if options.mask is not None:
         found.append(mask_of(options.mask, source, chosen, stores))
     return tuple(found)

@@ -13,15 +13,16 @@ import numpy as np
 from chunkfold.boxes import region_shape
 from chunkfold.errors import DeviceError, PlanError, SourceError
 from chunkfold.grid import Axis, Piece
-from chunkfold.kernels import Monoid, as_monoid
-from chunkfold.kernels.catalogue.named import is_known
-from chunkfold.kernels.catalogue.weighted_quantiles import WeightedQuantiles
+from chunkfold.kernels import CATALOGUE, Monoid, as_monoid
+from chunkfold.kernels.catalogue.named import divides_by_weights, is_known
+from chunkfold.kernels.catalogue.weight_checks import are_negative
 from chunkfold.kernels.dtypes import stored_name
 from chunkfold.kernels.strides import c_strides
 from chunkfold.positions import crossed
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.axis_names import Named, axis_names
 from chunkfold.sources.cf_packing import packing_of
+from chunkfold.sources.computed_weights import computed_weights
 from chunkfold.sources.named_labels import coordinate_of, may_name, nothing_named
 from chunkfold.sources.opening import open_any
 from chunkfold.stores.addresses import NO_OPTIONS
@@ -29,7 +30,11 @@ from chunkfold.units import size_text
 
 MOST_BYTES = 256 << 20
 """Of one such input."""
-WEIGHTED = ("sum", "mean", "var", "std", "covariance", "correlation")
+WEIGHTED = tuple(
+    name
+    for name, one in CATALOGUE.items()
+    if f"weighted_{name}" in CATALOGUE and one.weighing is None
+)
 """Reductions that weigh elements, by the names that they have without weights."""
 
 
@@ -90,21 +95,36 @@ def weights_of(
     return held
 
 
-def refuse_negative(weights: BroadcastInput, monoids: Sequence[Monoid]) -> None:
-    """Refuse weights below zero where ranks are weighed, before anything is read.
+def without_negative(
+    weights: BroadcastInput, monoids: Sequence[Monoid], source: Named, chosen: Sequence[Axis]
+) -> BroadcastInput:
+    """Refuse weights below zero where they say how often elements are there, before any read.
+
+    Those that are below zero by rounding only, as the cosine of 90 degrees in float32, are made
+    zero.
 
     Raises
     ------
     PlanError
-        If there are some.
+        If there are others, with the place of the first.
     """
-    ranked = [one.as_written for one in monoids if isinstance(one.of_inputs, WeightedQuantiles)]
-    least = weights.values.min(initial=0, where=~np.isnan(weights.values)) if ranked else 0
-    if least < 0:
-        raise PlanError(
-            f"{weights.name}: {least} is below zero, but weights of {', '.join(ranked)} say how "
-            "often an element is there: give zero or more"
-        )
+    dividing = [one.as_written for one in monoids if divides_by_weights(one)]
+    values = weights.values
+    if not dividing or not (values < 0).any():
+        return weights
+    most = values.max(initial=0, where=~np.isnan(values))
+    refused = np.argwhere(are_negative(values, most))
+    if not len(refused):
+        return replace(weights, values=np.where(values < 0, values.dtype.type(0), values))
+    first = tuple(refused[0])
+    place = [int(chosen[axis].shown[n]) for axis, n in zip(weights.axes, first, strict=True)]
+    names = axis_names(source, weights.axes) or weights.axes
+    along = ", ".join(repr(one) if isinstance(one, str) else f"axis {one}" for one in names)
+    raise PlanError(
+        f"{weights.name}: {values[first]} is below zero, but weights of {', '.join(dividing)} say "
+        f"how often an element is there: the first such stands at {place} along {along}; give zero "
+        "or more"
+    )
 
 
 def mask_of(
@@ -137,7 +157,7 @@ def weighted(monoid: Monoid) -> Monoid:
     if plain not in WEIGHTED or not is_known(monoid):
         raise PlanError(
             f"{monoid.told} takes no weights; {', '.join(WEIGHTED)}, histogram and quantiles do, "
-            "and monoids that have an input for them, with weights=1"
+            "and monoids of yours that declare an input for them"
         )
     found = as_monoid(f"weighted_{plain}").called(monoid.name)
     return found.skipping() if monoid.skipna else found
@@ -148,6 +168,8 @@ def _held(
 ) -> BroadcastInput:
     dims: Sequence[str | None] | None
     beside = coordinate_of(os.fspath(given), source) if may_name(given) else None
+    if beside is None and what == "weights" and isinstance(given, (str, os.PathLike)):
+        beside = computed_weights(os.fspath(given), source)
     if beside is not None:
         name, values, dims = beside.name, beside.values, beside.dims
     else:

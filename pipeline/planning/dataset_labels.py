@@ -46,7 +46,7 @@ def labels_of(dataset: xarray.Dataset, given: dict[str, Any]) -> DatasetLabels:
     PlanError
         If a label names nothing in the Dataset, or has axes without names.
     """
-    by = several(given.pop("by", None))
+    by = several(given.pop("by", None), lambda text: text.partition(".")[0] in dataset.variables)
     axes = each_of("by_axis", given.pop("by_axis", None), len(by))
     groups = each_of("groups", given.pop("groups", None), len(by))
     if not by and [one for one in (*axes, *groups) if one is not None]:

@@ -96,7 +96,7 @@ def grouping_of(
     ChunkfoldError
         If there is anything wrong with the labels.
     """
-    asked = asked_labels(options)
+    asked = asked_labels(options, source)
     if not asked:
         return None
     if any(_of_elements(one.by) for one in asked):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from textwrap import indent
+from types import MappingProxyType
 from typing import Any, TypedDict, TypeVar
 
 from chunkfold.planning.coarsening import Boundary
@@ -63,6 +65,37 @@ DEFAULT: Op = _Unsaid("sum")
 """The op of `Options` where none is named, told apart from the same one that is."""
 
 
+_ELSEWHERE = MappingProxyType(
+    {
+        "condition": "where",
+        "dim": "axis",
+        "dims": "axis",
+        "dimension": "axis",
+        "group": "by",
+        "groupby": "by",
+        "isel": "selection",
+        "mask": "where",
+        "method": "sel_method",
+        "select": "selection",
+        "tolerance": "sel_tolerance",
+        "window": "coarsen",
+        "windows": "coarsen",
+    }
+)
+"""What other tools call options, to suggest ours."""
+
+
+def nearest_option(name: str) -> str | None:
+    """Return the option that a name may stand for; None if none is like it.
+
+    >>> nearest_option("dim"), nearest_option("skip_na"), nearest_option("colour")
+    ('axis', 'skipna', None)
+    """
+    known = {one: one for one in Keywords.__annotations__} | _ELSEWHERE
+    near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.7)
+    return known[near[0]] if near else None
+
+
 def refuse_unknown(keywords: Keywords) -> None:
     """Refuse names that no option has.
 
@@ -73,8 +106,10 @@ def refuse_unknown(keywords: Keywords) -> None:
     """
     for name in keywords:
         if name not in Keywords.__annotations__:
+            near = nearest_option(name)
             raise TypeError(
                 f"there is no option {name!r}; there are: {', '.join(Keywords.__annotations__)}"
+                + (f"; did you mean {near!r}?" if near else "")
             )
 
 

@@ -26,7 +26,7 @@ ONE_OF = MappingProxyType(
 )
 _WITH_DDOF = (
     "var", "std", "nanvar", "nanstd", "weighted_var", "weighted_std", "covariance",
-    "weighted_covariance",
+    "weighted_covariance", "cov", "weighted_cov",
 )  # fmt: skip
 """Reductions of the catalogue that ddof changes."""
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from chunkfold.errors import PlanError
 from chunkfold.kernels import CATALOGUE, Monoid, as_monoid
+from chunkfold.kernels.catalogue.named import checking_weights
 from chunkfold.kernels.expressions.parsed import parsed
 from chunkfold.kernels.program.options import VARIANTS
 from chunkfold.planning.broadcast_inputs import weighted
@@ -94,9 +95,10 @@ class Options:
     tuple of a mask and conditions, which must all hold."""
     weights: Any = None
     """Of elements, in sums, means, variances and what is made of these, and in histograms and
-    quantiles: an array of numbers, or its path, that has some of the source's axes, as a mask has.
-    A mean is sum(weights * x) / sum(weights). A bin of a histogram holds the sum of its weights. A
-    quantile is the first element up to which there is that share of all weights."""
+    quantiles: an array of numbers, or its path, that has some of the source's axes, as a mask has;
+    or a text, as "cos(lat)", of coordinates in degrees. Only sums and histograms take some below
+    zero. A mean is sum(weights * x) / sum(weights). A bin of a histogram holds the sum of its
+    weights. A quantile is the first element up to which there is that share of all weights."""
     min_count: int = 0
     """Results of fewer elements that are there are NaN or NaT, as xarray's sums and products are:
     of groups, too, and in all reductions that have NaN. Counts, positions and truths are as they
@@ -148,8 +150,8 @@ class Options:
     of the elements themselves.
     What is negative, NaN, NaT or masked is in no group. In results the groups are an axis, in the
     place of the first axis that has labels, in ascending order of their labels, which
-    `Result.labels` has. A tuple is several labels at once: all combinations of them are groups, and
-    results have an axis for each."""
+    `Result.labels` has. A tuple or a list of these is several labels at once: all combinations of
+    them are groups, and results have an axis for each."""
     by_axis: AxisOption = None
     """The axes that labels are along, as `axis`; if it is not given, those that have the names of
     the labels' axes, or else their extents: the only ones, or the last ones. Of several labels
@@ -220,8 +222,8 @@ class Options:
     @property
     def conditions(self) -> tuple[str, ...]:
         """What `where` says in words."""
-        return tuple(one if isinstance(one, str) else "a function"
-                     for one in self._wheres if is_condition(one))  # fmt: skip
+        said = (one for one in self._wheres if is_condition(one))
+        return tuple(one if isinstance(one, str) else "a function" for one in said)
 
     @property
     def _wheres(self) -> tuple[Any, ...]:
@@ -237,8 +239,8 @@ class Options:
     def monoids(self) -> tuple[Monoid, ...]:
         """The reductions, which take for absent what is asked to be."""
         monoids = [as_monoid(one) for one in self.ops]
-        if self.weights is not None:
-            monoids = [weighted(monoid) for monoid in monoids]
+        weighs = checking_weights if self.weights is None else weighted
+        monoids = [weighs(monoid) for monoid in monoids]
         if self.skipna:
             monoids = [monoid.skipping() for monoid in monoids]
         if conditions := [one for one in self._wheres if is_condition(one)]:

@@ -9,6 +9,7 @@ import numpy as np
 
 NUMBERS = "biufmM"
 """Kinds of dtypes that have means."""
+_MICROSECOND = dt.timedelta(microseconds=1)
 _COARSE = ("D", "h", "m", "s", "ms", "us")
 
 
@@ -23,13 +24,16 @@ def averaged(values: np.ndarray, windows: Sequence[int]) -> np.ndarray:
     """Return the means of so many values along each axis, of those that are not missing.
 
     A last window may be shorter; 0 leaves an axis as it is. Means of integers are float64, those of
-    times are rounded down to nanoseconds, or to their unit where these do not reach as far.
+    times are rounded down to nanoseconds, or to their unit where these do not reach as far. Dates
+    that are objects, such as those of cftime, have microseconds; None is missing.
 
     >>> averaged(np.array([1, 2, 3, 4, 6]), [2]).tolist()
     [1.5, 3.5, 6.0]
     """
     if not any(windows):
         return values
+    if values.dtype.kind == "O":
+        return _of_dates(values, windows)
     missing = np.isnat(values) if values.dtype.kind in "mM" else np.isnan(values)
     counts = _sums((~missing).astype(np.int64), windows)
     if values.dtype.kind in "mM":
@@ -57,6 +61,20 @@ def _of_times(
     means = sums // divisors
     found: np.ndarray = (first + means.astype(f"m8[{unit}]")).astype(values.dtype)
     found[counts == 0] = np.array("NaT", values.dtype)
+    return found
+
+
+def _of_dates(values: np.ndarray, windows: Sequence[int]) -> np.ndarray:
+    there = (values == values) & (values != np.array(None))  # NaT is not itself
+    counts = _sums(there.astype(np.int64), windows)
+    found = np.full(counts.shape, None, object)
+    if not there.any():
+        return found
+    first, apart = values[there][0], np.zeros(values.shape, object)
+    apart[there] = [(one - first) // _MICROSECOND for one in values[there]]
+    sums = _sums(apart, windows)
+    for place in zip(*counts.nonzero(), strict=True):
+        found[place] = first + _MICROSECOND * (sums[place] // int(counts[place]))
     return found
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from chunkfold.planning.plan import Plan
 from chunkfold.results.as_xarray import interval_index, needed
-from chunkfold.results.averages import has_means
+from chunkfold.results.averages import averaged, has_means
 from chunkfold.results.coordinate import Coordinate
 from chunkfold.results.result import Result, as_array
 from chunkfold.sources.any_labels import GroupsOfLabel
@@ -67,9 +67,16 @@ class OfXarray:
         texts = [name for name, one in left_over.items()
                  if {*map(str, one.dims)} & {*windows} and not has_means(one.values)]  # fmt: skip
         along = left_over.to_dataset().drop_vars(texts)
+        # xarray has no means of a shorter window of these.
+        dates = {name: one for name, one in along.variables.items()
+                 if one.values.dtype == object and {*map(str, one.dims)} & {*windows}}  # fmt: skip
+        along = along.drop_vars(dates)
         sizes = {dim: window for dim, (window, _) in windows.items() if dim in along.dims}
         boundary: Any = {dim: windows[dim][1] for dim in sizes}
         made = along.coarsen(sizes, boundary=boundary).mean() if sizes else along
+        for name, one in dates.items():
+            each = [windows[dim][0] if dim in windows else 0 for dim in one.dims]
+            made = made.assign_coords({name: (one.dims, averaged(one.values, each), one.attrs)})
         return {name: made.coords[name] for name in left_over if name in made.coords}
 
     def as_given(self, result: Result) -> Any:

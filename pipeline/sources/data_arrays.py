@@ -24,8 +24,8 @@ from chunkfold.sources.xarray_layers import decodes_alike, once, selection_of, u
 if TYPE_CHECKING:
     import xarray
 
-_NEVER_SKIP = ("any", "all")
-"""Reductions of which xarray leaves no NaN out."""
+_NEVER_SKIP = ("any", "all", "first_mismatch")
+"""Reductions that take NaN for a value: xarray leaves none out of the first two."""
 _SKIP_NAT = ("mean", "count")
 """Reductions of which it leaves NaT out by itself; `min` and `max` of times are NaT."""
 
@@ -98,12 +98,12 @@ class DataArrays:
     def skips(self, op: str) -> bool:
         """Whether NaN and NaT are absent if nobody said so, as xarray has it.
 
-        Those of floats are in most reductions, those of times in few.
+        Those of floats are in most reductions, those of times in few; of several arrays an element
+        is absent that is missing in one of them.
         """
-        if len(self.arrays) > 1:
-            return False
-        kind = self.arrays[0].dtype.kind
-        return (kind in "fc" and op not in _NEVER_SKIP) or (kind in "mM" and op in _SKIP_NAT)
+        kinds = {one.dtype.kind for one in self.arrays}
+        floats, times = kinds & {*"fc"}, kinds & {*"mM"}
+        return bool((floats and op not in _NEVER_SKIP) or (times and op in _SKIP_NAT))
 
 
 def is_of_xarray(given: Any, kind: str = "DataArray") -> bool:

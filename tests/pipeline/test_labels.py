@@ -204,6 +204,36 @@ def test_several_labels_make_groups_of_all_combinations(opened: xr.Dataset, by, 
     assert list(got.dims) == ([*kept, *names] if kept == ["time"] else [*names, *kept])
 
 
+def test_a_list_of_labels_is_several_as_a_tuple_is(opened: xr.Dataset, stored: Path):
+    air, dims = opened.air, ["time", "lat", "lon"]
+    halves = np.arange(air.sizes["time"]) // 100
+    months = air.time.dt.month
+    for by in (["time.month", "time.year"], [months, "time.year"], [halves, months.values]):
+        got = air.chunkfold.mean("time", by=by)
+        assert got.identical(air.chunkfold.mean("time", by=tuple(by)))
+        assert got.ndim == 4
+    asked = ["time.month", "zones"]
+    assert opened.chunkfold.mean(dims, by=asked).equals(opened.chunkfold.mean(dims, by=(*asked,)))
+    found = cf.reduce(stored / "air", "mean", axis=dims, by=asked, groups=[[1, 2], None])
+    assert found.dims == ("month", "zones")
+    one = cf.reduce(stored / "air", "mean", axis="time", by=["time.month"])
+    assert one.dims == ("month", "lat", "lon")
+    with pytest.raises(PlanError, match="did you mean 'month'"):
+        cf.reduce(air, "mean", axis="time", by=["time.mnth", "time.year"])
+    with pytest.raises(SourceError, match=r"by 'tme.month' names nothing beside"):
+        cf.reduce(air, "mean", axis="time", by=["tme.month", "time.year"])
+
+
+def test_a_list_of_texts_or_numbers_is_one_label():
+    array = np.arange(12.0).reshape(3, 4)
+    got = cf.reduce(array, "sum", axis=1, by=["n", "s", "s", "n"])
+    assert (got.values.tolist(), list(got.labels)) == (
+        [[3, 3], [11, 11], [19, 19]],
+        ["n", "s"],
+    )
+    assert cf.reduce(array, "sum", by=[[0, 0, 1, 1]] * 3).tolist() == [27, 39]
+
+
 FREQUENCIES: list[Any] = ["1MS", "QS-DEC", "YE", "40h", timedelta(hours=40)]
 
 

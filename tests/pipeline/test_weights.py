@@ -322,7 +322,7 @@ def test_no_mask_is_none_beside_conditions():
 def test_bins_hold_sums_of_weights_as_numpys(tmp_path: Path, weights: np.ndarray, axis: Any):
     values, edges = data("float64"), [-1e3, -1, 0, 1, 100]
     path, monoid = stored(tmp_path, values), cf.histogram(edges)
-    got = cf.reduce(path, [monoid, "mean"], axis=axis, weights=weights)["histogram"]
+    got = cf.reduce(path, [monoid, "sum"], axis=axis, weights=weights)["histogram"]
     each, kept = np.broadcast_to(weights, SHAPE), {None: 0, 0: 1, (1, 2): 0}[axis]
     rows = [a.reshape(1, -1) if axis is None else
             a.transpose(1, 2, 0).reshape(40, 6) if kept else a.reshape(6, -1)

@@ -226,14 +226,35 @@ def test_pairs_are_aligned(store: Path):
     one, two = lazy["packed"][:6], lazy["whole"][:6]
     want = (one * two).sum(skipna=False)
     assert np.isnan(want)
-    assert np.isnan(cf.reduce([one, two], "dot"))
-    assert cf.reduce((one, two), "dot", skipna=True) == (one * two).sum()
+    assert np.isnan(cf.reduce([one, two], "dot", skipna=False))
+    assert cf.reduce((one, two), "dot") == (one * two).sum()
     with pytest.raises(PlanError, match="is not aligned with"):
         cf.reduce((one, lazy["whole"][6:]), "dot")
     later = lazy["whole"][6:].assign_coords(time=one.time, season=one.season)
     assert cf.reduce((one, later), "dot", skipna=True) == (one * later).sum()
     with pytest.raises(PlanError, match="the other is none"):
         cf.reduce((one, store / "whole"), "dot")
+
+
+def test_pairs_leave_nan_out_as_one_array_does():
+    x = xr.DataArray([[1.0, np.nan, 3, 5], [2, 4, 7, np.nan]], dims=("y", "x"))
+    y = xr.DataArray([[2.0, 1, np.nan, 4], [np.nan, 1, 1, 9]], dims=("y", "x"))
+    whole = (x.fillna(0) * 2).astype("i8")
+    got = cf.reduce((x, y), ["covariance", "correlation", "max_abs_diff", "first_mismatch"])
+    assert got["covariance"] == xr.cov(x, y, ddof=0)
+    assert got["correlation"] == pytest.approx(float(xr.corr(x, y)))
+    assert got["max_abs_diff"] == float(abs(x - y).max())
+    assert got["first_mismatch"] == 0
+    assert cf.reduce((x, x.fillna(0)), "first_mismatch") == 1  # a gap on one side is a mismatch
+    assert np.isnan(cf.reduce((x, y), "covariance", skipna=False))
+    assert np.isnan(cf.reduce((x.values, y.values), "covariance"))
+    for pair in ((x, whole), (whole, x)):
+        assert cf.reduce(pair, "dot") == float((x * whole).sum())
+    weights = xr.DataArray([[1.0, 5, 1, 1], [1, 1, 2, 9]], dims=("y", "x"))
+    assert cf.reduce((x, weights), "weighted_mean") == x.weighted(weights).mean()
+    assert cf.reduce((x, y), "covariance", weights=weights) == cf.reduce(
+        (x.values, y.values), "covariance", weights=weights.values, skipna=True
+    )
 
 
 @pytest.mark.parametrize(

@@ -186,15 +186,40 @@ class _Interrupts:
 
 
 def _tell(error: Exception) -> None:
+    said = _in_shell(str(error))
     if "--json-lines" in sys.argv:
         from chunkfold.workflows.as_json import json_text  # NumPy, which `--help` does without
 
-        told = {"event": "Failed", "error": type(error).__name__, "message": str(error)}
+        told = {"event": "Failed", "error": type(error).__name__, "message": said}
         sys.stderr.write(json_text(told) + "\n")
         return
     err.print(f"[bold red]{type(error).__name__}:[/]", end=" ")
     several = isinstance(error, (JobError, BuildError)) or getattr(error, "several", False)
-    err.print(lines(str(error)) if several else str(error), markup=False)
+    err.print(lines(said) if several else said, markup=False)
+
+
+def _in_shell(text: str) -> str:
+    """Return a message with the options of the command that runs, spelled as the shell has them."""
+    name = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+    if name not in COMMANDS:
+        return text
+    from chunkfold.workflows.cli.spelling import in_shell
+
+    return in_shell(text, import_module(f"chunkfold.workflows.cli.{name}").command)
+
+
+def _suggesting(error: click.ClickException) -> click.ClickException:
+    """Suggest the option that other tools call so, if the command has it: `--axis` for `--dim`."""
+    if not isinstance(error, click.NoSuchOption) or error.ctx is None:
+        return error
+    from chunkfold.planning.keywords import nearest_option
+
+    near = nearest_option(error.option_name.lstrip("-").replace("-", "_"))
+    spelled = f"--{near.replace('_', '-')}" if near else ""
+    if not any(spelled in one.opts for one in error.ctx.command.params):
+        return error
+    hint = f"{error.message} Did you mean {spelled!r}?"  # click suggests what is spelled alike
+    return click.NoSuchOption(error.option_name, hint, ctx=error.ctx)
 
 
 _warned_of: set[str] = set()
@@ -205,7 +230,7 @@ def _warned(message: Warning | str, category: type[Warning], *_: object, **__: o
     """Tell a warning as a sentence; what zarr warns of concerns those who write arrays."""
     if category.__module__.partition(".")[0] == "zarr":
         return
-    said = " ".join(str(message).split())
+    said = _in_shell(" ".join(str(message).split()))
     if said in _warned_of:
         return
     _warned_of.add(said)
@@ -231,6 +256,7 @@ def main() -> None:
         _tell(error)
         code = next((_CODES[kind] for kind in type(error).mro() if kind in _CODES), EXIT_ERROR)
     except click.ClickException as error:
+        error = _suggesting(error)
         told = io.StringIO()
         error.show(told)
         err.print(lines(told.getvalue().rstrip("\n")), soft_wrap=True)

@@ -74,8 +74,8 @@ def command(
     SOURCE is a path or URL, into a zip archive too (store.zip/temperature), an HDF5 or NetCDF-4
     file (air.nc/temperature), references (refs.json/temperature) or a repository of Icechunk
     (icechunk:///data/repo/temperature?tag=v1), or a chain as fsspec has them.
-    A second SOURCE of equal shape is for reductions of two: dot, sum_sq_diff, max_abs_diff,
-    first_mismatch. With --concatenate all of them are one.
+    A second SOURCE of equal shape is for reductions of two: bias, mae, rmse, cov, corr, dot,
+    sum_sq_diff, max_abs_diff, first_mismatch. With --concatenate all of them are one.
 
     Without --scheduler a local Dask cluster is started, with workers for each OpenCL device.
 

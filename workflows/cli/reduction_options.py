@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from chunkfold.kernels import CATALOGUE
+from chunkfold.kernels.catalogue.named import NAMES
 from chunkfold.planning.coarsening import BOUNDARIES
 from chunkfold.planning.option_values import MODES
 from chunkfold.planning.options import Options
@@ -58,8 +58,7 @@ reduction = stacked(
         "ops",
         multiple=True,
         help="Reduction; may be repeated, or several joined by commas. One of "
-        f"{', '.join(CATALOGUE)}; p95 and other percentiles; top5, bottom5, argtop5, argbottom5 "
-        "and of other numbers; nan before any of these.  [default: sum]",
+        f"{NAMES}.  [default: sum]",
     ),
     click.option(
         "--edges",
@@ -125,7 +124,7 @@ reduction = stacked(
         "--weights",
         metavar="ZARR",
         help="Weights along some axes, as a mask's, in sums, means, variances, deviations, "
-        "histograms and quantiles.",
+        "histograms and quantiles; or what they are of coordinates in degrees, as 'cos(lat)'.",
     ),
     *LABELS,
     mask_and_scale,

@@ -43,10 +43,16 @@ def elements(
 
 
 def wanted(array: np.ndarray, q: float, axes: tuple[int, ...], method: str) -> np.ndarray:
-    """Return NumPy's: of float64, since it interpolates integers within their dtype."""
+    """Return NumPy's: of float64, since it interpolates integers within their dtype.
+
+    Beside an infinity lies that infinity, of which NumPy makes NaN at times.
+    """
     wide = array.astype("f8") if array.dtype.itemsize < 8 or method not in CHOOSE else array
-    with np.errstate(invalid="ignore"):
+    with np.errstate(all="ignore"):
         found = np.quantile(wide, q, axis=axes, method=method)
+        ends = [np.quantile(wide, q, axis=axes, method=one) for one in ("lower", "higher")]
+        if method not in CHOOSE:
+            found = np.where(np.isinf(ends).any(axis=0), np.mean(ends, axis=0), found)
     dtype = array.dtype if array.dtype.kind == "f" or method in CHOOSE else np.dtype("f8")
     return found.astype(dtype)
 
@@ -171,6 +177,25 @@ def test_what_is_no_quantile_is_refused():
         as_monoid("p101")
     with pytest.raises(MonoidError, match="not defined for complex128"):
         quantile(0.5).evaluate(np.ones(3, complex))
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u8", "i4"])
+def test_a_median_of_integers_is_their_mean_rounded_once(opened: DeviceContext, dtype: str):
+    ends = np.iinfo(dtype)
+    rows = np.random.default_rng(6).integers(ends.min, ends.max, (300, 2), dtype, endpoint=True)
+    rows[:3] = [[ends.min, ends.max], [ends.max - 1, ends.max], [ends.max // 2, ends.max // 2 + 2]]
+    want = [float(Fraction(int(low) + int(high), 2)) for low, high in rows]
+    for monoid in (as_monoid("median"), as_monoid("nanmedian")):
+        got, _ = found(opened, monoid, rows, (1,), "tree")
+        assert got.tolist() == want
+    assert as_monoid("median").evaluate(np.array([-(2**63), 2**63 - 1])) == -0.5
+
+
+@pytest.mark.parametrize("asked", ["median", "p50", "p25", "p75", "p99"])
+def test_what_lies_beside_an_infinity_is_that(opened: DeviceContext, asked: str):
+    rows = np.array([[1, np.inf], [-np.inf, 1], [np.inf, np.inf], [-np.inf, np.inf]])
+    got, _ = found(opened, as_monoid(asked), rows, (1,), "tree")
+    np.testing.assert_array_equal(got, [np.inf, -np.inf, np.inf, np.nan])
 
 
 def test_a_median_is_the_mean_of_two_rounded_once_as_numpys(opened: DeviceContext):

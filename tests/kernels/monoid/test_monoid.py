@@ -399,11 +399,27 @@ def test_a_first_element_may_set_what_is_no_number(opened: DeviceContext):
 
 
 @pytest.mark.parametrize(
-    ("given", "meant"), [("summ", "sum"), ("avg", "mean"), ("Variance", "var"), ("max ", "max")]
+    ("given", "meant"),
+    [
+        ("summ", "sum"),
+        ("avg", "mean"),
+        ("Variance", "var"),
+        ("max ", "max"),
+        ("rmsee", "rmse"),
+        ("pearson", "corr"),
+    ],
 )
 def test_an_unknown_reduction_suggests_the_nearest(given: str, meant: str):
     with pytest.raises(MonoidError, match=rf"'{given}'; did you mean '{meant}'\?.*There are: sum"):
         as_monoid(given)
+
+
+@pytest.mark.parametrize("given", ["skewness", "kurtosis", "interpolate"])
+def test_what_no_reduction_is_like_gets_no_suggestion(given: str):
+    with pytest.raises(MonoidError) as raised:
+        as_monoid(given)
+    assert "did you mean" not in str(raised.value)
+    assert all(name in str(raised.value) for name in ("rmse", "p95", "top5", "argbottom5", "nan"))
 
 
 def test_statistics_share_what_they_have_in_common():

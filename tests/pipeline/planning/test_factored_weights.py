@@ -18,7 +18,7 @@ from tests.conftest import DEVICES
 
 pytestmark = pytest.mark.unoptimised
 SHAPE = (9, 8, 12)
-LAT = np.linspace(-1, 2, 8)[:, None]
+LAT = np.linspace(0.25, 2, 8)[:, None]
 OPS = ["mean", "sum", "var"]
 
 

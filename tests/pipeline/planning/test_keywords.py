@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import fields
 
+import numpy as np
 import pytest
 import zarr
 
@@ -51,3 +52,21 @@ def test_help_shows_every_option_with_its_meaning(function: Callable):
 def test_an_option_that_there_is_not_is_named(function: Callable):
     with pytest.raises(TypeError, match="there is no option 'axes'; there are: axis, keepdims"):
         function(zarr.create_array({}, shape=(3,), dtype="f4"), axes=0)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("dim", "axis"),
+        ("skip_na", "skipna"),
+        ("axes", "axis"),
+        ("groupby", "by"),
+        ("Dtype", "dtype"),
+    ],
+)
+def test_a_mistyped_option_suggests_the_one_that_is_meant(given: str, meant: str):
+    for ask in (cf.ask, lambda op, **more: cf.reduce(np.arange(3), op, **more)):
+        with pytest.raises(TypeError, match=rf"{given!r}; .*; did you mean {meant!r}\?$"):
+            ask("sum", **{given: 0})
+    with pytest.raises(TypeError, match=r"resample$"):
+        cf.reduce(np.arange(3), colour=0)

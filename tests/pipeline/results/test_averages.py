@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 import zarr
@@ -57,3 +58,28 @@ def test_dates_of_other_calendars_have_means_and_texts_have_none(tmp_path: Path)
     assert got.coordinates["time"].values.tolist() == ["2000-02-27T12:00:00", "2000-03-01T12:00:00"]
     assert "name" not in got.coordinates
     assert not has_means(np.array(["a", "b"], object))
+
+
+@pytest.mark.parametrize("calendar", ["noleap", "360_day", "standard"])
+@pytest.mark.parametrize("boundary", ["pad", "trim"])
+def test_dates_of_cftime_have_means_of_shorter_windows_too(calendar: str, boundary: str):
+    times = xr.date_range("2001-02-25", periods=7, freq="6h", calendar=calendar, use_cftime=True)
+    held = [times[0], None, *times[2:]]
+    coords = {"time": times, "held": ("time", np.array(held, object))}
+    array = xr.DataArray(np.arange(7.0), dims="time", coords=coords)
+    got = cf.reduce(array, "sum", coarsen={"time": 3}, boundary=boundary)
+    windows = [0, 3, 6][: None if boundary == "pad" else -1]
+    step = times[1] - times[0]
+    assert got.time.values.tolist() == [times[0] + step * at for at in (1, 4, 6)][: len(windows)]
+    assert got.held.values.tolist() == got.time.values.tolist()
+    dataset = cf.reduce(array.to_dataset(name="v"), "sum", coarsen={"time": 3}, boundary=boundary)
+    assert dataset.time.equals(got.time)
+    lazy = cf.reduce(array, "sum", coarsen={"time": 3}, boundary=boundary, compute=False)
+    assert lazy.compute().equals(got)
+
+
+def test_dates_with_time_zones_have_means():
+    times = pd.date_range("2001-01-01", periods=4, tz="Europe/Paris")
+    array = xr.DataArray(np.arange(4.0), dims="time", coords={"time": times})
+    got = cf.reduce(array, "sum", coarsen={"time": 3}, boundary="pad")
+    assert got.indexes["time"].equals(times[[1, 3]].tz_convert(None))

@@ -238,6 +238,8 @@ def test_out_is_written_whole(store: Path, tmp_path: Path, name: str, command: C
         (("reduce", "STORE/a", "--mode", "best"), "'best' is not one of 'exact', 'fast'"),
         (("reduce", "STORE/a", "--axis", "٢"), "has no axis '٢'; its axes have no names"),
         (("reduce", "STORE/a", "--ddof", "1_0"), "'1_0' is not a valid number"),
+        (("reduce", "STORE/a", "--memory", "10"), "memory is '10', a number without a unit: write"),
+        (("reduce", "STORE/a", "--op", "p0.95"), "did you mean 'p95'?"),
         (("reduce", "STORE/a", "--memory", "1_0GiB"), "give bytes, or a text such as '2 GiB'"),
         (("reduce", "STORE/a", "--op", "histogram", "--edges", "0:1:٢"), "neither numbers, as in"),
         (("reduce", "STORE/a", "--op", "histogram", "--edges", "0,1_0"), "neither numbers, as in"),
@@ -359,7 +361,7 @@ def test_plan_for_machines(store: Path, command: Callable):
     assert told["memory"]["total"] == sum(
         told["memory"][part] for part in ("staging", "decoding", "accumulators")
     )
-    less = json.loads(command(*words, "--memory", told["memory"]["total"] - 1).stdout)
+    less = json.loads(command(*words, "--memory", f"{told['memory']['total'] - 1}B").stdout)
     assert (less["readers"], less["blocks_at_once"]) == (told["readers"], 1)
     assert less["memory"]["total"] < told["memory"]["total"]
 

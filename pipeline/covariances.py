@@ -20,6 +20,7 @@ from chunkfold.kernels.exact.rounding import ratio, root
 from chunkfold.planning.by_coordinates import by_positions, with_lists
 from chunkfold.planning.options import Options
 from chunkfold.planning.staffing import readers_each
+from chunkfold.positions import as_range
 from chunkfold.reading.box_cuts import slabs_of_cells
 from chunkfold.selections import Selection, select, shown
 from chunkfold.settings import StorageOptions
@@ -66,7 +67,8 @@ def cov(
     ddof
         Sums of products are divided by the number of observations minus this.
     selection, sel, sel_method, sel_tolerance, mask_and_scale, storage_options
-        As `chunkfold.reduce`; but lists have elements at equal distances, in ascending order.
+        As `chunkfold.reduce`; but lists have elements at equal distances, in ascending order, or
+        are two runs of neighbours, as arcs of longitudes are.
 
     Returns
     -------
@@ -170,7 +172,9 @@ def _gram(given: Any, options: Options) -> Gram:
         source = arrays.sources[0]
         chosen = arrays.stored(picked)
         channel = arrays.axes[channel]
-    if any(along.picked is not None or along.step < 0 for along in chosen):
+    runs = [_runs(along) if n != channel else [along] for n, along in enumerate(chosen)]
+    boxes = [*itertools.product(*runs)]
+    if any(along.picked is not None or along.step < 0 for box in boxes for along in box):
         raise PlanError(
             f"{named.name}: matrices of channels are of integers and slices with positive steps; "
             f"{shown(selection)} is another selection: put channels in order in the result"
@@ -193,13 +197,24 @@ def _gram(given: Any, options: Options) -> Gram:
     readers = readers_each(1)
     with ThreadPoolExecutor(readers, thread_name_prefix="chunkfold-read") as threads:
         underway: deque[Future[np.ndarray]] = deque()
-        for region in _regions(source, chosen, channel):
+        for region in itertools.chain(*(_regions(source, box, channel) for box in boxes)):
             underway.append(threads.submit(read, region))
             if len(underway) > readers:
                 gram.add(underway.popleft().result())
         for one in underway:
             gram.add(one.result())
     return gram
+
+
+def _runs(along: Axis) -> list[Axis]:
+    """Return the two runs that an arc of longitudes may be, as axes; another axis as it is."""
+    if along.picked is None:
+        return [along]
+    places = along.picked.numbers
+    ends = np.flatnonzero(np.diff(places) != 1) + 1
+    if len(ends) > 1:
+        return [along]
+    return [Axis.at(along.cells, as_range(run)) for run in np.split(places, ends)]
 
 
 def _refuse(name: str, dtype: np.dtype, channels: int, *, packed: bool) -> None:

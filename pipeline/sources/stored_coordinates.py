@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from chunkfold.sources.source import Source
 
 if TYPE_CHECKING:
     import xarray
+
+_KIND = ("units", "standard_name")
+"""Attributes that tell what values are, such as longitudes."""
 
 
 def stored_coordinate(source: Source, dim: str) -> xarray.DataArray | None:
@@ -33,17 +37,23 @@ def stored_coordinate(source: Source, dim: str) -> xarray.DataArray | None:
         raise PlanError(
             "sel needs xarray's indexes: pip install 'chunkfold[xarray]'; or select by positions"
         ) from None
-    values = _values(source, dim)
-    return None if values is None else xr.DataArray(values, {dim: (dim, values)}, [dim])
+    found = _read(source, dim)
+    if found is None:
+        return None
+    values, attributes = found
+    return xr.DataArray(values, {dim: (dim, values, attributes)}, [dim], attrs=attributes)
 
 
-def _values(source: Source, dim: str) -> np.ndarray | None:
+def _read(source: Source, dim: str) -> tuple[np.ndarray, Mapping[str, Any]] | None:
+    """Return decoded values, and what attributes say of their kind."""
     if isinstance(source, ConcatenatedSource):
         joins = (source.dims or ())[source.axis] == dim
         parts = list(source.parts.values()) if joins else [source.parts[0]]
-        each = [_values(part, dim) for part in parts]
+        each = [_read(part, dim) for part in parts]
         there = [one for one in each if one is not None]
-        return np.concatenate(there) if len(there) == len(each) else None
+        if len(there) < len(each):
+            return None
+        return np.concatenate([values for values, _ in there]), there[0][1]
     try:
         found = neighbour(source, dim)
         stored = None if found is None else found.whole()
@@ -56,7 +66,8 @@ def _values(source: Source, dim: str) -> np.ndarray | None:
     if stored.shape != (source.shape[(source.dims or ()).index(dim)],):
         return None
     try:
-        return found.as_xarray_decodes(stored)
+        said = {name: found.attributes[name] for name in _KIND if name in found.attributes}
+        return found.as_xarray_decodes(stored), said
     except Exception as error:  # noqa: BLE001 # whatever xarray has for what it cannot decode
         why = str(error).strip().partition("\n")[0]
         raise PlanError(

@@ -14,7 +14,7 @@ from chunkfold.kernels.errors import MonoidError
 from chunkfold.planning.arranging import arranged
 from chunkfold.planning.asked_labels import several
 from chunkfold.planning.broadcast_inputs import BroadcastInput, mask_of, refuse_negative, weights_of
-from chunkfold.planning.by_coordinates import by_positions, with_lists
+from chunkfold.planning.by_coordinates import by_positions, refuse_nothing, with_lists
 from chunkfold.planning.coarsening import coarsened
 from chunkfold.planning.grouping import grouping_of
 from chunkfold.planning.options import Options
@@ -81,6 +81,8 @@ def _of(sources: tuple[Source, ...], options: Options, seen: Named | None = None
     """Return a reduction of sources, whose axes are named and counted as `seen`."""
     first: Named = seen or sources[0]
     chosen = tuple(select(first.grid, options.selection))
+    if not options.allow_empty:
+        refuse_nothing(first, chosen, options.selection)
     alive = [n for n, entry in enumerate(chosen) if not entry.dropped]
     axis = axis_numbers(first, options.axis, options.selection)
     if options.coarsen is not None:

@@ -20,7 +20,7 @@ from chunkfold.units import is_number, size_bytes
 MODES = ("exact", "fast")
 ON_BAD_CHUNK = ("stop", "skip")
 ON_MISSING_CHUNK = ("fill", "stop")
-FLAGS = ("keepdims", "mask_and_scale")
+FLAGS = ("keepdims", "mask_and_scale", "allow_empty")
 ONE_OF = MappingProxyType(
     {"mode": MODES, "on_bad_chunk": ON_BAD_CHUNK, "on_missing_chunk": ON_MISSING_CHUNK}
 )

@@ -98,7 +98,7 @@ def test_any_slice_and_list_is_that_of_xarray(data: st.DataObject, folder: Path)
         ),
         "time": data.draw(st.builds(slice, months, months)),
     }
-    request = asked(folder / "a3.zarr" / "a", Options("count", axis=(), sel=sel))
+    request = asked(folder / "a3.zarr" / "a", Options("count", axis=(), sel=sel, allow_empty=True))
     same(request, sample()["a"].sel(sel))
 
 
@@ -173,7 +173,8 @@ def test_slices_of_dates_that_descend_go_the_same_way(ends, step, folder: Path):
     ds = sample().isel(time=slice(None, None, -1))
     want = sample()["time"].sel(time=slice(*ends[::-1]))[::-1][::step]
     for source in (folder / "back.zarr" / "a", ds["a"]):
-        request = asked(source, Options("count", sel={"time": slice(*ends, step)}))
+        options = Options("count", sel={"time": slice(*ends, step)}, allow_empty=True)
+        request = asked(source, options)
         shown = np.asarray(request.chosen[0].shown, int)
         np.testing.assert_array_equal(ds["time"].values[shown], want.values)
 
@@ -193,3 +194,45 @@ def test_values_that_a_coordinate_has_twice_are_no_place(label, method):
     twice = xr.DataArray(np.zeros((2, 3)), {"y": [1, 2, 1]}, ("x", "y"))
     with pytest.raises(cf.PlanError, match=r"'y' has 1 more than once, so that .* by positions"):
         cf.plan(twice, sel={"y": label}, sel_method=method)
+
+
+EMPTY: list[tuple[dict[str, Any], str]] = [
+    ({"sel": {"lat": slice(0, 40)}}, "0:40 selects nothing .*lat runs from 60 to -60: write 40:0"),
+    ({"sel": {"lat": slice(31, 32)}}, "lat runs from 60 to -60; where nothing is wanted"),
+    ({"sel": {"lat": []}}, r"\[\] selects nothing of 'lat'"),
+    ({"sel": {"time": slice("2003", "2004")}}, "time runs from 2001-01-01 to 2002-12-31; where"),
+    ({"sel": {"time": slice("2002", "2001-05")}}, "2002-12-31: write 2001-05:2002; where"),
+    ({"selection": (slice(5, 5),)}, "'5:5' takes nothing of axis 'time', .* from 0 to 729"),
+    ({"selection": (..., [])}, r"selection '\[\]' takes nothing of axis 'lon'"),
+    ({"selection": (..., np.zeros(7, bool), slice(None))}, r"takes nothing of axis 'lat'"),
+]  # fmt: skip
+"""Selections of nothing, and what is told of them."""
+
+
+@pytest.mark.parametrize("kind", ["format 3", "NetCDF", "several as one", "a lazy DataArray"])
+@pytest.mark.parametrize(("given", "told"), EMPTY)
+def test_a_selection_of_nothing_is_refused_unless_it_is_allowed(kind, given, told, folder: Path):
+    source = SOURCES[kind](folder)
+    with pytest.raises(cf.PlanError, match=told):
+        cf.plan(source, **given)
+    with pytest.raises(cf.PlanError, match=told):
+        cf.reduce(source, {"a": cf.ask("mean"), "b": cf.ask("max", axis="lat")}, **given)
+    assert np.asarray(cf.reduce(source, "sum", **given, allow_empty=True)) == 0
+
+
+def test_a_selection_of_nothing_is_refused_of_datasets_groups_and_covariances(folder: Path):
+    ds, sel = xr.open_zarr(folder / "a3.zarr", consolidated=False), {"lat": slice(0, 40)}
+    with pytest.raises(cf.PlanError, match=r"the Dataset: 0:40 selects .* write 40:0"):
+        ds.chunkfold.sum(sel=sel)
+    assert ds.chunkfold.sum(sel=sel, allow_empty=True)["b"] == 0
+    with pytest.raises(cf.PlanError, match="write 40:0"):
+        cf.reduce(folder / "a3.zarr" / "a", "sum", axis="time", by="time.month", sel=sel)
+    with pytest.raises(cf.PlanError, match="write 40:0"):
+        cf.cov(folder / "a3.zarr" / "a", "lon", sel=sel)
+    assert cf.reduce(np.zeros((0, 3)), "sum", selection=(slice(None), 1)) == 0  # has no elements
+
+
+def test_longitudes_say_from_where_to_where_they_run():
+    lon = ("lon", np.arange(100.0, 141), {"units": "degrees_east"})
+    with pytest.raises(cf.PlanError, match="longitudes run from 100 to 140; where nothing"):
+        cf.plan(xr.DataArray(np.zeros(41), {"lon": lon}, ["lon"]), sel={"lon": slice(-10, 30)})

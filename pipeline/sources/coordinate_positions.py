@@ -75,9 +75,10 @@ def positions_of(
         )
     if sliced:
         refuse_unfit_slice(held, wanted, name)
-    elif method is not None:
-        tolerance = refuse_unfit_method(held, placed, name, method, tolerance)
-    by = {"method": method, "tolerance": tolerance} if chosen else {}
+    by = {}
+    if chosen:
+        distance = refuse_unfit_method(held, placed, name, str(method), tolerance)
+        by = {"method": method, "tolerance": distance}
     taken, turned = placed, sliced and index.dtype.kind == "M" and _descends(index, wanted.step)
     if turned:  # pandas takes months and open ends of ascending dates alone
         numbers, every = numbers[::-1], slice(None, None, wanted.step)
@@ -96,7 +97,8 @@ def nothing_selected(coordinate: xarray.DataArray, label: Any, name: str) -> Pla
     """Return what to raise where a label is understood, but no place has such a value."""
     dim, hint, around = coordinate.dims[0], "", circle_of(coordinate) is not None
     if isinstance(label, slice) and not around:  # the other way around is the rest of the circle
-        turned = slice(label.stop, label.start, label.step)
+        both = label.start is not None and label.stop is not None
+        turned = slice(label.stop, label.start, label.step) if both else label
         places = positions_of(coordinate, turned, name)
         hint = (
             f": write {label_text(turned)}" if np.size(np.arange(coordinate.size)[places]) else ""
@@ -138,6 +140,8 @@ def _typed(label: Any, coordinate: xarray.DataArray, name: str, *, exact: bool) 
         return label
     if coordinate.dtype.kind in "iuf":
         return _number(label, coordinate, name)
+    if coordinate.dtype.kind == "S":
+        return label.encode()
     if coordinate.dtype.kind == "b":
         return _BOOLS.get(label.lower(), label)
     calendar = getattr(coordinate.to_index(), "calendar", None)

@@ -22,14 +22,20 @@ _SEARCHED = 10_000
 
 def some_text(coordinate: xarray.DataArray) -> str:
     """Write a few values of a coordinate."""
-    held = coordinate.values
+    held = _held(coordinate)
     told = [value_text(one) for one in (held if held.size <= _SHOWN else held[: _SHOWN - 1])]
     return ", ".join([*told, *(["...", value_text(held[-1])] if held.size > _SHOWN else [])])
 
 
+def _held(coordinate: xarray.DataArray) -> Any:
+    """Return the values of a coordinate: those of a time zone with it, as NumPy has none."""
+    index = coordinate.to_index()
+    return coordinate.values if getattr(index, "tz", None) is None else index
+
+
 def range_text(coordinate: xarray.DataArray, *, longitudes: bool = False) -> str:
     """Say from where to where a coordinate runs, in the order of its axis."""
-    ends = [value_text(one, short=True) for one in coordinate.values[[0, -1]]]
+    ends = [value_text(one, short=True) for one in _held(coordinate)[[0, -1]]]
     what = "longitudes run" if longitudes else f"{coordinate.dims[0]} runs"
     return f"{what} from {ends[0]} to {ends[1]}"
 
@@ -42,14 +48,19 @@ def value_text(one: Any, *, short: bool = False) -> str:
     """
     if isinstance(one, np.datetime64):
         return str(np.datetime_as_string(one, unit="auto"))
+    if isinstance(one, np.timedelta64):
+        import pandas as pd
+
+        return str(pd.Timedelta(one))
     return str(one).removesuffix(".0") if short else str(one)
 
 
 def kind_text(coordinate: xarray.DataArray) -> str:
     """Say of what kind the values of a coordinate are."""
-    kind = coordinate.dtype.kind
-    dates = kind == "M" or hasattr(coordinate.to_index(), "calendar")
-    return "dates" if dates else "texts" if kind in "USOT" else str(coordinate.dtype)
+    kind, first = coordinate.dtype.kind, coordinate.to_index().dropna()[:1]
+    dates = kind == "M" or (kind == "O" and any(hasattr(one, "year") for one in first))
+    known = {"m": "spans of time", "U": "texts", "S": "texts", "O": "texts", "T": "texts"}
+    return "dates" if dates else known.get(kind, str(coordinate.dtype))
 
 
 def label_text(label: Any) -> str:

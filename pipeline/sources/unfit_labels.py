@@ -32,7 +32,7 @@ def refuse_unfit_slice(coordinate: xarray.DataArray, wanted: slice, name: str) -
             f"{name}: {label_text(wanted)} of {dim!r} has step {step!r}; give a whole number "
             "that is not 0"
         )
-    if not (index.is_monotonic_increasing or index.is_monotonic_decreasing):
+    if not _is_ordered(index):
         raise PlanError(
             f"{name}: {dim!r} {_disorder(coordinate, index)}, so that {label_text(wanted)} is no "
             "part of it: name values in a list, or select by positions"
@@ -44,12 +44,12 @@ def refuse_unfit_method(
 ) -> Any:
     """Refuse a method that means nothing of a coordinate, or of values; return the tolerance."""
     dim, index = coordinate.dims[0], coordinate.to_index()
-    if method == "nearest" and (kind_text(coordinate) == "texts" or coordinate.dtype.kind == "b"):
+    if method == "nearest" and not _has_distances(coordinate):
         raise PlanError(
             f"{name}: sel_method='nearest' is of numbers and dates, which have distances, but "
             f"{dim!r} has {kind_text(coordinate)}, {some_text(coordinate)}: name values that it has"
         )
-    if not (index.is_monotonic_increasing or index.is_monotonic_decreasing):
+    if not _is_ordered(index):
         raise PlanError(
             f"{name}: {dim!r} {_disorder(coordinate, index)}, so that sel_method={method!r} finds "
             "nothing in it: name values that it has, or select by positions"
@@ -60,6 +60,14 @@ def refuse_unfit_method(
             f"sel_method={method!r} out, or give values"
         )
     return None if tolerance is None else _distance(coordinate, name, tolerance)
+
+
+def _is_ordered(index: pd.Index) -> bool:
+    return bool(index.is_monotonic_increasing or index.is_monotonic_decreasing)
+
+
+def _has_distances(coordinate: xarray.DataArray) -> bool:
+    return kind_text(coordinate) != "texts" and coordinate.dtype.kind != "b"
 
 
 def _disorder(coordinate: xarray.DataArray, index: pd.Index) -> str:
@@ -128,7 +136,8 @@ def not_selected(
         )
     pairs = list(zip(_values(wanted), _values(placed), strict=True))
     lacking, near = next(((a, b) for a, b in pairs if not _has(index, b)), (wanted, placed))
-    said = f"{name}: {dim!r} has no {lacking!r}"
+    plain = isinstance(lacking, (str, bytes, Real))
+    said = f"{name}: {dim!r} has no {repr(lacking) if plain else value_text(lacking)}"
     if by:
         return PlanError(f"{said}, and none by {by}; it is {some_text(coordinate)}")
     if isinstance(wanted, slice):
@@ -138,7 +147,9 @@ def not_selected(
         )
     found = ", ".join(near_texts(coordinate, near))
     there = f"nearest are {found}" if found else f"it is {some_text(coordinate)}"
-    return PlanError(f"{said}; {there}: give values that it has, or sel_method='nearest'")
+    may_be_near = _has_distances(coordinate) and _is_ordered(index.to_index())
+    nearest = ", or sel_method='nearest'" if may_be_near else ""
+    return PlanError(f"{said}; {there}: give values that it has{nearest}")
 
 
 def _values(wanted: Any) -> Iterator[Any]:
@@ -159,11 +170,13 @@ def _why_unlike(coordinate: xarray.DataArray, one: Any) -> str:
     a_number = isinstance(one, (Real, np.number)) and not isinstance(one, np.timedelta64)
     if coordinate.dtype.kind in "iuf":
         return "" if a_number else f"{shown} is no number"
-    if kind == "texts" and index.isna().any():
+    if coordinate.dtype.kind == "O" and kind == "dates" and index.isna().any():
         first = int(np.flatnonzero(index.isna())[0])
         return f"there is {coordinate.values[first]} at position {first}: select by positions"
     if kind == "texts":
         return "" if isinstance(one, (str, bytes)) else f"{shown} is no text"
+    if kind == "spans of time":
+        return f"{shown} is no span of time, such as '6h'" if a_number or one is None else ""
     if kind != "dates":
         return ""
     if a_number or one is None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 import zarr
@@ -236,3 +238,67 @@ def test_longitudes_say_from_where_to_where_they_run():
     lon = ("lon", np.arange(100.0, 141), {"units": "degrees_east"})
     with pytest.raises(cf.PlanError, match="longitudes run from 100 to 140; where nothing"):
         cf.plan(xr.DataArray(np.zeros(41), {"lon": lon}, ["lon"]), sel={"lon": slice(-10, 30)})
+
+
+DAYS = pd.date_range("2001-01-01", periods=4)
+ZONED = DAYS.tz_localize("Europe/Zurich")
+LEAPLESS = xr.date_range("2001-01-01", periods=4, calendar="noleap", use_cftime=True)
+HOLES = np.array([LEAPLESS[0], None, LEAPLESS[2]], object)
+NEAR: dict[str, Any] = {"sel_method": "nearest"}
+CAUSES: list[tuple[Any, Any, dict[str, Any], str]] = [
+    (DAYS, DAYS[1].tz_localize("UTC"), {}, r"00:00\+00:00 has a time zone, and they have none"),
+    (DAYS, "2001-01-02T00:00Z", {}, "'2001-01-02T00:00Z' has a time zone, and they have none"),
+    (DAYS, slice("2001-01-02T00:00Z", None), {}, "has a time zone, and they have none: leave it"),
+    (ZONED, np.datetime64("2001-01-02"), {}, r"00:00:00\+01:00, .* no time zone, .* Europe/Zurich"),
+    (ZONED, slice(DAYS[1], None), {}, "has no time zone, and theirs is Europe/Zurich: give it as"),
+    (DAYS, 3, {}, "3 is no date"),
+    (DAYS, slice(3, 5), {}, "3 is no date"),
+    (DAYS, "2001-13", {}, "'2001-13' is no date"),
+    (DAYS, "2001-13", NEAR, "'2001-13' is no date"),
+    (DAYS, "2001", {**NEAR, "sel_tolerance": 3.0}, "is 3.0, but 'x' has times: give a span of"),
+    (DAYS, "2001", {**NEAR, "sel_tolerance": "near"}, "is 'near', but 'x' has times"),
+    (LEAPLESS, np.datetime64("2001-01-02"), {}, "of today's calendar, not of noleap: give it as a"),
+    (LEAPLESS, slice("2001-13", None), {}, "'2001-13' is no date of calendar noleap"),
+    (HOLES, "2001-01", {}, "whose values are dates, .* there is None at position 1"),
+    (HOLES, slice("2001", None), {}, "'x' has None at position 1, and is in no order"),
+    (HOLES, "2001-01-03", NEAR, "'x' has None at position 1, and is in no order, so that sel_m"),
+    (["a", "c"], "b", NEAR, "is of numbers and dates, which have distances, but 'x' has texts, a"),
+    (["a", "c"], "b", {}, "'x' has no 'b'; it is a, c: give values that it has$"),
+    (["a", "c"], 3, {}, "3 is no text"),
+    ([3.0, 1.0, 2.0], 1.2, NEAR, r"neither ascends nor descends \(3.0, 1.0, 2.0\), so that sel_me"),
+    ([3.0, 1.0, 2.0], 1.2, {}, "nearest are 1.0, 2.0: give values that it has$"),
+    ([1.0, np.nan, 2.0], 1.2, {"sel_method": "pad"}, "'x' has nan at position 1, and is in no"),
+    ([1.0, 2.0, np.nan], slice(1, 2), {}, "'x' has nan at position 2, and is in no order, so that"),
+    ([1.0, 2.0], np.nan, NEAR, "nan of 'x' is no value that others are near to"),
+    ([1.0, 2.0], None, {}, "None is no number"),
+    ([1.0, 2.0], DAYS[0], {}, "2001-01-01 00:00:00 is no number"),
+    ([1.0, 2.0], slice(1, 2, 0), {}, "1:2:0 of 'x' has step 0"),
+    ([1.0, 2.0], slice(1, 2, 1.5), {}, "has step 1.5; give a whole number"),
+    ([1.0, 2.0], 1.2, {**NEAR, "sel_tolerance": "a"}, "'a', but 'x' has numbers: give a number"),
+    ([1.0, 2.0], {"a": 1}, {}, "sel of 'x' is {'a': 1}; give a value, a list"),
+    (pd.timedelta_range("0h", periods=3, freq="6h"), 6, {}, "6 is no span of time, such as '6h'"),
+]
+
+
+@pytest.mark.parametrize(("values", "label", "given", "told"), CAUSES)
+def test_each_cause_has_its_own_sentence(values, label, given, told):
+    array = xr.DataArray(np.zeros(len(values)), {"x": values}, ["x"])
+    with pytest.raises(cf.PlanError, match=told) as error:
+        cf.plan(array, sel={"x": label}, **given)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "label", "given", "want"),
+    [
+        (DAYS, date(2001, 1, 2), {}, 1),
+        (LEAPLESS, date(2001, 1, 2), {}, 1),
+        (LEAPLESS, "2001-01-02T05", {**NEAR, "sel_tolerance": "6h"}, 1),
+        (ZONED, "2001-01-02", {}, 1),
+        ([False, True], "true", {}, 1),
+        (np.array([b"a", b"b"]), "b", {}, 1),
+    ],
+)
+def test_texts_and_dates_are_values_of_the_coordinates_kind(values, label, given, want):
+    array = xr.DataArray(np.arange(len(values)), {"x": values}, ["x"])
+    assert np.asarray(cf.reduce(array, "max", sel={"x": label}, **given)) == want

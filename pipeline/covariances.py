@@ -17,7 +17,7 @@ from chunkfold.errors import PlanError
 from chunkfold.grid import Axis, Piece, Taken
 from chunkfold.kernels.exact.gram import Gram
 from chunkfold.kernels.exact.rounding import ratio, root
-from chunkfold.planning.by_coordinates import by_positions, with_lists
+from chunkfold.planning.by_coordinates import by_positions, refuse_nothing, with_lists
 from chunkfold.planning.options import Options
 from chunkfold.planning.staffing import readers_each
 from chunkfold.positions import as_range
@@ -48,6 +48,7 @@ def cov(
     sel: Mapping[str, Any] | None = None,
     sel_method: str | None = None,
     sel_tolerance: Any = None,
+    allow_empty: bool = False,
     mask_and_scale: bool = False,
     storage_options: StorageOptions | None = None,
 ) -> np.ndarray:
@@ -66,7 +67,7 @@ def cov(
         observations.
     ddof
         Sums of products are divided by the number of observations minus this.
-    selection, sel, sel_method, sel_tolerance, mask_and_scale, storage_options
+    selection, sel, sel_method, sel_tolerance, allow_empty, mask_and_scale, storage_options
         As `chunkfold.reduce`; but lists have elements at equal distances, in ascending order, or
         are two runs of neighbours, as arcs of longitudes are.
 
@@ -84,7 +85,8 @@ def cov(
         raise PlanError(f"ddof is {ddof!r}; give a finite number")
     options = Options(
         axis=axis, selection=selection, sel=sel, sel_method=sel_method,
-        sel_tolerance=sel_tolerance, mask_and_scale=mask_and_scale, storage_options=storage_options,
+        sel_tolerance=sel_tolerance, allow_empty=allow_empty, mask_and_scale=mask_and_scale,
+        storage_options=storage_options,
     )  # fmt: skip
     gram = _gram(source, options)
     count, exactly = gram.columns, float(ddof).as_integer_ratio()
@@ -107,6 +109,7 @@ def corrcoef(
     sel: Mapping[str, Any] | None = None,
     sel_method: str | None = None,
     sel_tolerance: Any = None,
+    allow_empty: bool = False,
     mask_and_scale: bool = False,
     storage_options: StorageOptions | None = None,
 ) -> np.ndarray:
@@ -120,7 +123,8 @@ def corrcoef(
     """
     options = Options(
         axis=axis, selection=selection, sel=sel, sel_method=sel_method,
-        sel_tolerance=sel_tolerance, mask_and_scale=mask_and_scale, storage_options=storage_options,
+        sel_tolerance=sel_tolerance, allow_empty=allow_empty, mask_and_scale=mask_and_scale,
+        storage_options=storage_options,
     )  # fmt: skip
     gram = _gram(source, options)
 
@@ -158,6 +162,8 @@ def _gram(given: Any, options: Options) -> Gram:
     options = replace(options, selection=with_lists(options.selection))
     named, selection = cast("Named", data), by_positions(options, data).selection
     picked = select(named.grid, selection)
+    if not options.allow_empty:
+        refuse_nothing(named, picked, selection)
     alive = [n for n, along in enumerate(picked) if not along.dropped]
     number = axis_numbers(named, options.axis, selection)
     channels = [alive[n] for n in normalized_axes(number, len(alive))]

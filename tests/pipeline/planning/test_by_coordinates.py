@@ -231,6 +231,9 @@ def test_a_selection_of_nothing_is_refused_of_datasets_groups_and_covariances(fo
         cf.reduce(folder / "a3.zarr" / "a", "sum", axis="time", by="time.month", sel=sel)
     with pytest.raises(cf.PlanError, match="write 40:0"):
         cf.cov(folder / "a3.zarr" / "a", "lon", sel=sel)
+    with pytest.raises(cf.PlanError, match="takes nothing of axis 'time'"):
+        cf.corrcoef(folder / "a3.zarr" / "a", "lon", selection=[])
+    assert np.isnan(cf.corrcoef(folder / "a3.zarr" / "a", "lon", sel=sel, allow_empty=True)).all()
     assert cf.reduce(np.zeros((0, 3)), "sum", selection=(slice(None), 1)) == 0  # has no elements
 
 

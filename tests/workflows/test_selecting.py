@@ -180,3 +180,15 @@ def test_a_command_and_a_job_reduce_nothing_where_that_is_allowed(store: Path):
     chunkfold("run", job, code=2)
     assert not (store.parent / "out.json").exists()
     chunkfold("run", job, "--check", "--set", "reduce.allow_empty=true")
+
+
+def test_an_arc_of_longitudes_is_written_in_the_order_asked(tmp_path: Path):
+    lon = ("lon", np.arange(0, 360, 30.0), {"units": "degrees_east"})
+    values = np.arange(24, dtype="f4").reshape(2, 12)
+    ds = xr.Dataset({"a": (("time", "lon"), values)}, {"lon": lon})
+    ds.to_zarr(tmp_path / "a.zarr", encoding={"a": {"chunks": (1, 5)}}, consolidated=False)
+    given = ["--op", "max", "--axis", "time", "--sel", "lon=-40:60", "-q"]
+    chunkfold("reduce", tmp_path / "a.zarr" / "a", *given, "--out", tmp_path / "out.nc")
+    with xr.open_dataset(tmp_path / "out.nc") as written:
+        assert written["lon"].values.tolist() == [330, 0, 30, 60]
+        assert written["max"].values.tolist() == values[1, [11, 0, 1, 2]].tolist()

@@ -10,10 +10,10 @@ import numpy as np
 
 from chunkfold.results.averages import averaged
 from chunkfold.results.coordinates import Auxiliary
-from chunkfold.results.dates import dates
 from chunkfold.results.decoded import decoded
 from chunkfold.sources.bins import Intervals
 from chunkfold.sources.cf_packing import MISSING, SCALING
+from chunkfold.sources.dates import dates
 
 _OF_STORAGE = (*SCALING, *MISSING, "_Unsigned", "coordinates")
 """Attributes that say how values are stored, which decoded ones are not."""

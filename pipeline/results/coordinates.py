@@ -19,7 +19,8 @@ from chunkfold.results.attributes import of_a_part
 from chunkfold.results.averages import NUMBERS, averaged
 from chunkfold.sources.axis_names import axis_names
 from chunkfold.sources.cf_packing import MISSING
-from chunkfold.sources.neighbours import Neighbour, neighbour
+from chunkfold.sources.neighbour_array import Neighbour
+from chunkfold.sources.neighbours import neighbour
 from chunkfold.sources.source import Source
 from chunkfold.stores.remote import message_of
 
@@ -112,8 +113,8 @@ def beside(
     found = opened_beside(kept, name)
     if found is None:
         return None
-    axes = (name,) if name in kept.along else found.dims
-    if len(axes) != len(found.shape) or len(set(axes)) != len(axes):
+    axes = found.axes_among(kept.names)
+    if len(set(axes)) != len(axes) or None in axes:
         return None
     cuts, windows, whole = [], list[int](), True
     for axis, length in zip(axes, found.shape, strict=True):

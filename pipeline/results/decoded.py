@@ -6,7 +6,7 @@ import numpy as np
 
 from chunkfold.errors import PlanError
 from chunkfold.results.coordinates import Auxiliary
-from chunkfold.results.dates import dates
+from chunkfold.sources.dates import dates
 
 
 def decoded(one: Auxiliary) -> np.ndarray:

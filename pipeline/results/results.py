@@ -17,7 +17,6 @@ from chunkfold.positions import index_of
 from chunkfold.results.attributes import carried_attributes
 from chunkfold.results.coordinate import Coordinate
 from chunkfold.results.coordinates import Kept
-from chunkfold.results.dates import are_beyond
 from chunkfold.results.label_sources import Labels, StoredLabels
 from chunkfold.results.last_axes import last_axes
 from chunkfold.results.of_xarray import of_xarray
@@ -26,6 +25,7 @@ from chunkfold.results.result import Result, as_array, filled
 from chunkfold.selections import shown
 from chunkfold.sources.coordinate_texts import sel_text
 from chunkfold.sources.dask_source import is_dask
+from chunkfold.sources.dates import are_beyond
 from chunkfold.sources.source import Source
 
 if TYPE_CHECKING:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 from typing import Any
 
-from chunkfold.errors import PlanError
+from chunkfold.errors import PlanError, SourceError
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.axis_names import axis_numbers, normalized_axes
 from chunkfold.sources.cf_packing import MISSING, SCALING
 from chunkfold.sources.concatenation import concatenated
+from chunkfold.sources.joined_values import Stored, are_equal, near, order_onto
+from chunkfold.sources.neighbours import axis_coordinate
 from chunkfold.sources.opening import open_source
+from chunkfold.sources.reordered_source import reordered
 from chunkfold.sources.source import Source
 from chunkfold.stores.addresses import NO_OPTIONS
 
@@ -36,6 +39,9 @@ def concatenate(
     have the same bits as those of an array that holds all of them; each source is read chunk by
     chunk, whatever its own chunks are.
 
+    Where coordinates of another axis have the same values in another order, the source is read in
+    the order of the first one.
+
     Parameters
     ----------
     sources
@@ -50,7 +56,8 @@ def concatenate(
     ------
     PlanError
         If there are none, their dtypes differ, or their extents along other axes, or names of axes,
-        or what their attributes say that numbers mean (`scale_factor`, `units`, ...).
+        or what their attributes say that numbers mean (`scale_factor`, `units`, ...), or the values
+        of coordinates along other axes.
     SourceError
         If one cannot be opened.
     """
@@ -58,12 +65,14 @@ def concatenate(
         raise PlanError(f"sources is {sources!r}; give several, as a list")
     with ThreadPoolExecutor(_AT_ONCE, "chunkfold-open") as pool:
         parts = list(pool.map(open_source, sources, repeat(storage_options or NO_OPTIONS)))
-    if not parts:
-        raise PlanError("no sources were given: give those that are to be one, in their order")
-    number = _axis(parts[0], axis)
-    for part in parts[1:]:
-        for told in _apart(parts[0], part, number):
-            raise PlanError(told)
+        if not parts:
+            raise PlanError("no sources were given: give those that are to be one, in their order")
+        number = _axis(parts[0], axis)
+        for part in parts[1:]:
+            for told in _apart(parts[0], part, number):
+                raise PlanError(told)
+        first = _coordinates(parts[0], number)
+        parts[1:] = pool.map(lambda part: _in_order(first, part, number), parts[1:])
     return parts[0] if len(parts) == 1 else concatenated(parts, number)
 
 
@@ -106,6 +115,56 @@ def _apart(one: Source, other: Source, axis: int) -> Iterator[str]:
             f"{both}: their fill values, which stand for what is missing, are "
             f"{_listed(one.missing_fill)} and {_listed(other.missing_fill)}"
         )
+
+
+def _coordinates(source: Source, axis: int) -> dict[int, Stored]:
+    """Read the coordinates of all axes but one that have some; those that cannot be read are none.
+
+    Whoever asks for one of these is told.
+    """
+    found = {}
+    for n, dim in enumerate(source.dims or ()):
+        if dim is None or n == axis:
+            continue
+        try:
+            coordinate = axis_coordinate(source, dim)
+            if coordinate is not None:
+                found[n] = Stored.of(source.name, coordinate)
+        except (SourceError, PlanError):
+            continue
+    return found
+
+
+def _in_order(first: Mapping[int, Stored], part: Source, axis: int) -> Source:
+    """Return a source in the order that the coordinates of another one have.
+
+    Raises
+    ------
+    PlanError
+        If it has other coordinates.
+    """
+    orders = {}
+    for n, own in _coordinates(part, axis).items():
+        if n not in first or are_equal(first[n], own):
+            continue
+        order = order_onto(first[n], own)
+        if order is None:
+            raise PlanError(_unlike(first[n], own, (part.dims or ())[n], axis))
+        orders[n] = order
+    return reordered(part, orders)
+
+
+def _unlike(one: Stored, other: Stored, dim: str | None, axis: int) -> str:
+    """Say how coordinates of two sources differ."""
+    both = f"{one.part} and {other.part} are not one along axis {axis}: their {dim!r}"
+    if one.meaning != other.meaning:
+        return f"{both} has {one.meaning} in the first and {other.meaning} in the second"
+    here, there = one.values.tolist(), other.values.tolist()
+    n = next(n for n, same in enumerate(near(one.comparable, other.comparable)) if not same)
+    return (
+        f"{both} differs: at {n} it is {here[n]} in the first and {there[n]} in the second; select "
+        "the same places of both, or give them coordinates that agree"
+    )
 
 
 def _across(source: Source, axis: int) -> tuple[int, ...]:

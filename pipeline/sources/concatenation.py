@@ -253,14 +253,6 @@ def concatenated(sources: Iterable[Source], axis: int) -> ConcatenatedSource:
     aligned = len(fills) == 1 and all(inner)
     aligned = aligned and all(part.object_shape == unit for part in parts)
     turns = {part.in_turn for part in parts}
-    common = dict(first.attributes)
-    for part in parts[1:]:
-        other = part.attributes
-        common = {
-            key: value
-            for key, value in common.items()
-            if key in other and str(other[key]) == str(value)
-        }
     return ConcatenatedSource(
         name=_called(parts, axis),
         parts=dict(enumerate(parts)),
@@ -268,12 +260,26 @@ def concatenated(sources: Iterable[Source], axis: int) -> ConcatenatedSource:
         axis=axis,
         element=element,
         most=max(part.unit[axis] for part in parts),
-        noted=common,
+        noted=common_attributes([part.attributes for part in parts]),
         aligned=aligned,
         travels_whole=all(part.travels for part in parts),
         waits=any(part.remote for part in parts),
         turned=aligned and alike and len(turns) == 1 and None not in turns,
     )
+
+
+def common_attributes(each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the attributes that all have alike.
+
+    >>> common_attributes([{"units": "K", "file": "a"}, {"units": "K", "file": "b"}])
+    {'units': 'K'}
+    """
+    first, *others = each
+    return {
+        key: value
+        for key, value in first.items()
+        if all(key in other and str(other[key]) == str(value) for other in others)
+    }
 
 
 def _called(parts: Sequence[Source], axis: int) -> str:

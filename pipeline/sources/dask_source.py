@@ -39,6 +39,8 @@ class DaskSource(Source):
     """Where chunks meet along each axis."""
     named: tuple[str | None, ...] | None = None
     """Names of the axes, where they have any."""
+    labelled: Any = None
+    """The DataArray that it was given as."""
     futures: Mapping[Key, Any] = field(default_factory=dict)
     """Those that it is made of, by their keys."""
     keys: Mapping[ChunkIndex, Key] = field(default_factory=dict)
@@ -225,7 +227,8 @@ def dask_source(given: Any) -> Source:
         )
     cells = tuple(map(cells_of_chunks, array.shape, array.chunks))
     named = None if array is given else tuple(map(str, given.dims))
-    return DaskSource(array, name, cells, named, futures_in([array]))
+    labelled = given if hasattr(given, "coords") else None
+    return DaskSource(array, name, cells, named, labelled, futures_in([array]))
 
 
 def arrays_in(sources: Iterable[Source]) -> list[Any]:

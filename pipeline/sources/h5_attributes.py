@@ -1,4 +1,9 @@
-"""What an HDF5 dataset says of itself: names of its axes, attributes as Python's own values."""
+"""HDF5 datasets as netCDF-4 and HDF5 describe them: names, axes, extents, attributes.
+
+In a netCDF-4 file a dimension without a variable is stored as a dataset of zeros, a variable that
+has the name of a dimension but other axes has a prefix, and an unlimited dimension is as long as
+its longest variable (netCDF-4 file format specification, "Dimension scales").
+"""
 
 from __future__ import annotations
 
@@ -15,7 +20,11 @@ _OF_THE_FORMAT = frozenset(
 """Attributes by which HDF5 and NetCDF-4 say which dataset is an axis of which: none of the user."""
 _SCALE = b"DIMENSION_SCALE"
 _NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable"
-"""How the name begins of a scale that has an extent alone."""
+"""How the `NAME` of a dimension without a variable begins."""
+_NOT_A_COORDINATE = "_nc4_non_coord_"
+"""Prefix of a variable that has the name of a dimension and is not its coordinate."""
+_DIMENSION_ID = "_Netcdf4Dimid"
+"""The attribute that the scale of a netCDF-4 dimension has."""
 
 
 def attributes_of(node: Any) -> dict[str, Any]:
@@ -76,12 +85,54 @@ def _axis_name(dimension: Any) -> str | None:
 
 
 def _last(name: str) -> str:
-    return name.rpartition("/")[2]
+    return name.rpartition("/")[2].removeprefix(_NOT_A_COORDINATE)
 
 
-def is_extent(dataset: Any) -> bool:
-    """Whether a dataset stands for an axis of NetCDF's that has an extent, and no coordinate."""
-    name = dataset.attrs.get("NAME", b"")
+def extents_of(dataset: Any) -> tuple[int, ...]:
+    """Return the extents of a dataset as netCDF has them.
+
+    Along an unlimited dimension that is the extent of its longest variable. Elsewhere, and in
+    files that are not netCDF-4, it is the extent that HDF5 has.
+    """
+    each = zip(dataset.shape, dataset.maxshape, strict=True)
+    return tuple(
+        max(length, *_lengths_of_dimension(dataset, n)) if most is None else int(length)
+        for n, (length, most) in enumerate(each)
+    )
+
+
+def _lengths_of_dimension(dataset: Any, axis: int) -> list[int]:
+    """Return the extents along a netCDF dimension of all its variables; [0] if it is none."""
+    is_scale = dataset.attrs.get("CLASS") == _SCALE and dataset.ndim == 1
+    attached = None if is_scale else dataset.dims[axis]
+    scale = dataset if is_scale else attached[0] if attached else None
+    if scale is None or _DIMENSION_ID not in scale.attrs:
+        return [0]
+    lengths = [int(scale.shape[0])]
+    for reference, number in scale.attrs.get("REFERENCE_LIST", ()):
+        if reference:
+            lengths.append(int(scale.file[reference].shape[number]))
+    return lengths
+
+
+def variable_path(group: Any, path: str) -> str | None:
+    """Return where the dataset of a variable is stored in a group; None if there is none.
+
+    A netCDF dimension without a variable is none: its zeros are no values.
+    """
+    import h5py
+
+    above, slash, name = path.rpartition("/")
+    for stored in (path, f"{above}{slash}{_NOT_A_COORDINATE}{name}"):
+        found = group.get(stored)
+        if isinstance(found, h5py.Dataset) and not is_dimension_only(found):
+            return stored
+    return None
+
+
+def is_dimension_only(node: Any) -> bool:
+    """Tell whether a node is a netCDF dimension without a variable."""
+    name = node.attrs.get("NAME", b"")
     return isinstance(name, bytes) and name.decode(errors="replace").startswith(_NO_VARIABLE)
 
 
@@ -92,8 +143,9 @@ def datasets_in(group: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
 
     def visit(name: str, node: Any) -> None:
-        if isinstance(node, h5py.Dataset) and not is_extent(node):
-            found[name] = node
+        if isinstance(node, h5py.Dataset) and not is_dimension_only(node):
+            above, slash, _ = name.rpartition("/")
+            found[f"{above}{slash}{_last(name)}"] = node
 
     group.visititems(visit)
     return dict(sorted(found.items()))

@@ -8,13 +8,17 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
-import zarr
-from zarr.dtype import VariableLengthUTF8
 
 from chunkfold.errors import ChangedError, SourceError
 from chunkfold.kernels.dtypes import kind_of
-from chunkfold.sources.h5_attributes import attributes_of, datasets_in
+from chunkfold.sources.h5_attributes import (
+    attributes_of,
+    datasets_in,
+    is_dimension_only,
+    variable_path,
+)
 from chunkfold.sources.h5_source import H5Source, h5_source
+from chunkfold.sources.neighbour_array import array_in_memory
 from chunkfold.sources.zarr_arrays import AnyArray
 from chunkfold.stores.h5_files import H5File
 
@@ -33,11 +37,11 @@ def open_dataset(file: Path, inner: str, name: str) -> H5Source:
     SourceError
         If there is none, the file cannot be opened, or h5py is not installed.
     """
-    with _node(file, inner, name) as (node, at):
+    with _node(file, inner, name) as (node, at, path):
         import h5py
 
         if isinstance(node, h5py.Dataset):
-            return h5_source(node, name, at, inner)
+            return h5_source(node, name, at, path)
         where = "an HDF5 file" if not inner else "a group of an HDF5 file"
         raise SourceError(f"{name}: is {where}, not an array; {_inside(node, name)}")
 
@@ -52,16 +56,17 @@ def open_datasets(file: Path, inner: str, name: str) -> list[H5Source | tuple[st
     SourceError
         If there are none, or as `open_dataset`.
     """
-    with _node(file, inner, name) as (node, at):
+    with _node(file, inner, name) as (node, at, stored):
         import h5py
 
         if isinstance(node, h5py.Dataset):
-            return [h5_source(node, name, at, inner)]
+            return [h5_source(node, name, at, stored)]
         found: list[H5Source | tuple[str, SourceError]] = []
         for path, dataset in datasets_in(node).items():
             called = f"{name.rstrip('/')}/{path}"
             try:
-                found.append(h5_source(dataset, called, at, f"{inner}/{path}".strip("/")))
+                at_path = variable_path(node, path) or path
+                found.append(h5_source(dataset, called, at, f"{inner}/{at_path}".strip("/")))
             except SourceError as error:
                 found.append((called, error))
         if not found:
@@ -85,36 +90,32 @@ def refuse_group(group: Any) -> None:
 def beside_dataset(source: H5Source, name: str) -> AnyArray | None:
     """Return a dataset of the group that another is in, as an array of zarr's; None if none is.
 
+    As in netCDF, a name that the group lacks is looked up in the groups above it.
+
     Raises
     ------
     SourceError
         If it is there, but cannot be read, or is larger than coordinates are.
     """
-    path = str(PurePosixPath(source.path).parent / name)
     with _again(source) as file:
         import h5py
 
-        dataset = file.get(path)
-        if not isinstance(dataset, h5py.Dataset):
+        groups = PurePosixPath(source.path).parents
+        paths = (variable_path(file, str(group / name)) for group in groups)
+        path = next((one for one in paths if one is not None), None)
+        if path is None:
             return None
+        dataset = file[path]
         found = h5_source(dataset, path, source.file, path)
         if found.nbytes > _MOST_BESIDE:
             raise SourceError(f"it has {found.nbytes:,} bytes, more than {_MOST_BESIDE:,}")
-        values = dataset.asstr()[...] if h5py.check_string_dtype(dataset.dtype) else dataset[...]
-        values = np.asarray(values)
+        texts = h5py.check_string_dtype(dataset.dtype)
+        values = np.full(found.shape, "" if texts else found.fill, object if texts else found.dtype)
+        held = dataset.asstr()[...] if texts else dataset[...]
+        values[tuple(map(slice, np.shape(held)))] = held
         if kind_of(found.dtype) not in "biufcmM" and values.dtype.kind not in _TEXTS:
             raise SourceError(f"its dtype {found.dtype} is neither numeric, nor a time, nor text")
-        texts = values.dtype.kind in _TEXTS
-        dtype: Any = VariableLengthUTF8() if texts else found.dtype
-        made = zarr.create_array(
-            {},
-            shape=values.shape,
-            dtype=dtype,
-            attributes=dict(found.noted),
-            dimension_names=found.names,
-        )
-        made[...] = values.astype(object if texts else found.dtype)
-        return zarr.open_array(made.store, mode="r")
+        return array_in_memory(values, found.noted, found.names)
 
 
 def group_attributes_of(source: H5Source) -> Mapping[str, Any]:
@@ -135,8 +136,8 @@ def _again(source: H5Source) -> Iterator[Any]:
 
 
 @contextmanager
-def _node(file: Path, inner: str, name: str) -> Iterator[tuple[Any, H5File]]:
-    """Open a file; yield what is at a path in it, links followed, and the file.
+def _node(file: Path, inner: str, name: str) -> Iterator[tuple[Any, H5File, str]]:
+    """Open a file; yield what is at a path in it, links followed, the file, and that path.
 
     Raises
     ------
@@ -146,13 +147,19 @@ def _node(file: Path, inner: str, name: str) -> Iterator[tuple[Any, H5File]]:
     try:
         at = H5File.at(str(file))
         with at.opened(kept=False) as opened:
-            if inner and inner not in opened:
+            path = variable_path(opened, inner) or inner if inner else ""
+            if path and path not in opened:
                 known = next(_known_above(opened, inner))
                 where = f"{file}/{known}" if known else str(file)
                 said = _said(opened[known] if known else opened, where)
                 raise SourceError(f"{name}: there is no dataset of that name; {where} is {said}")
-            node = opened[inner] if inner else opened
-            yield node, at
+            node = opened[path] if path else opened
+            if is_dimension_only(node):
+                raise SourceError(
+                    f"{name}: is a netCDF dimension without a variable, so it has no values; "
+                    f"{_inside(node.parent, str(file))}"
+                )
+            yield node, at, path
     except (SourceError, ChangedError):
         raise
     except ImportError as error:

@@ -12,10 +12,11 @@ import numpy as np
 
 from chunkfold.axis_cuts import Cells
 from chunkfold.bad_chunks import BadChunk
+from chunkfold.boxes import region_shape
 from chunkfold.errors import ChangedError, SourceError, unreadable
 from chunkfold.sources.array_source import copied, cut_in_memory
 from chunkfold.sources.chunk_index import Listing
-from chunkfold.sources.h5_attributes import attributes_of, dims_of
+from chunkfold.sources.h5_attributes import attributes_of, dims_of, extents_of
 from chunkfold.sources.h5_storage import file_of, fills, filters_of, with_others
 from chunkfold.sources.source import DeclaredSource, Source
 from chunkfold.stores.expected import Expected
@@ -44,6 +45,8 @@ class H5Source(DeclaredSource):
     filled: bool = True
     """Whether what was never written has a value."""
     fill_value: Any = 0
+    written: tuple[int, ...] = ()
+    """The extents that HDF5 has; what `shape` has beyond them is fill."""
     names: tuple[str | None, ...] | None = None
     noted: Mapping[str, Any] = field(default_factory=dict)
     dataset: Any = None
@@ -158,7 +161,7 @@ class H5Source(DeclaredSource):
         try:
             with self._opened() as dataset:
                 self._compare(dataset)
-                _read(dataset, tuple(region), out, filled=self.filled)
+                _read(dataset, tuple(region), out, self.fill_value if self.filled else None)
         except Exception as error:
             place = "[" + ", ".join(f"{cut.start}:{cut.stop}" for cut in region) + "]"
             store = "memory" if self.file is None else self.file.path
@@ -177,24 +180,38 @@ class H5Source(DeclaredSource):
 
     def _compare(self, dataset: Any) -> None:
         """Raise if a dataset cannot hold the elements that were planned."""
-        cut = len(dataset.shape) != len(self.shape) or any(
-            now < then for now, then in zip(dataset.shape, self.shape, strict=True)
+        cut = len(dataset.shape) != len(self.written) or any(
+            now < then for now, then in zip(dataset.shape, self.written, strict=True)
         )
         if cut or dataset.dtype != self.dtype:
             raise ChangedError(
-                f"it was {self.dtype} of shape {self.shape} when the run was planned, and is "
+                f"it was {self.dtype} of shape {self.written} when the run was planned, and is "
                 f"{dataset.dtype} of {dataset.shape}"
             )
 
 
-def _read(dataset: Any, region: tuple[slice, ...], out: np.ndarray, *, filled: bool) -> None:
-    if not filled:
-        out[...] = np.zeros((), out.dtype)  # HDF5 leaves what was never written as it is
-    if not region or not out.flags.c_contiguous:
-        out[...] = dataset[region]
+def _read(dataset: Any, region: tuple[slice, ...], out: np.ndarray, fill: Any) -> None:
+    """Read a region. Elements beyond the dataset's extents are `fill`.
+
+    None: HDF5 has no fill value, and leaves what was never written as it is; those are 0.
+    """
+    ends = [min(cut.stop, length) for cut, length in zip(region, dataset.shape, strict=True)]
+    stored = tuple(
+        slice(cut.start, max(cut.start, end), cut.step)
+        for cut, end in zip(region, ends, strict=True)
+    )
+    shape = region_shape(stored)
+    if fill is None or shape != out.shape:
+        out[...] = np.zeros((), out.dtype) if fill is None else fill
+    if 0 in shape:
+        return
+    within: tuple[Any, ...] = (*map(slice, shape), ...)
+    into = out[within]
+    if not stored or not into.flags.c_contiguous:
+        into[...] = dataset[stored]
         return
     # By HDF5's own dtype, which says of times and enumerations what NumPy's does not.
-    dataset.read_direct(out.view(dataset.dtype), region)
+    dataset.read_direct(into.view(dataset.dtype), stored)
 
 
 def h5_source(
@@ -213,7 +230,7 @@ def h5_source(
         raise SourceError(f"{name}: has no elements and no shape: it is a null dataset of HDF5")
     plist = dataset.id.get_create_plist()
     filters = tuple(filters_of(plist, name))
-    shape = tuple(map(int, dataset.shape))
+    shape = extents_of(dataset)
     dtype = dataset.dtype
     # Without what h5py notes in it, which a pickle would lose.
     element = np.dtype(dtype.str) if dtype.names is None and dtype.kind != "O" else dtype
@@ -231,6 +248,7 @@ def h5_source(
         chunked=dataset.chunks is not None,
         filled=fills(plist),
         fill_value=np.asarray(dataset.fillvalue, element)[()] if element.kind in "biufc" else 0,
+        written=tuple(map(int, dataset.shape)),
         names=dims_of(dataset),
         noted=attributes_of(dataset),
         dataset=dataset if held else None,

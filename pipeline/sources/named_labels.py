@@ -16,7 +16,6 @@ import numpy as np
 from chunkfold.errors import PlanError, SourceError
 from chunkfold.sources.axis_names import Named
 from chunkfold.sources.cf_packing import MISSING, SCALING
-from chunkfold.sources.concatenation import ConcatenatedSource
 from chunkfold.sources.data_arrays import DataArrays
 from chunkfold.sources.labels import GivenLabels, is_missing, plain_labels, refuse_many
 from chunkfold.sources.neighbours import neighbour
@@ -163,25 +162,7 @@ def coordinate_of(name: str, data: Named) -> DecodedArray | None:
         dims = tuple(map(str, one.dims))
         zone = getattr(one.dtype, "tz", None)
         return DecodedArray(name, dims, np.asarray(one.values), dict(one.attrs), zone)
-    if isinstance(data, ConcatenatedSource):
-        return _concatenated(name, data)
     return _stored(name, data) if isinstance(data, Source) else None
-
-
-def _concatenated(name: str, data: ConcatenatedSource) -> DecodedArray | None:
-    """Return what parts have, one behind the other where it is along their axis."""
-    first = coordinate_of(name, data.parts[0])
-    along = (data.dims or ())[data.axis : data.axis + 1]
-    if first is None or along[:1] == (None,) or not {*along} & {*first.dims}:
-        return first
-    axis = first.dims.index(along[0])
-    each = [first, *(coordinate_of(name, data.parts[n]) for n in range(1, len(data.parts)))]
-    lacking = [n for n, one in enumerate(each) if one is None]
-    if lacking:
-        raise SourceError(f"{data.parts[lacking[0]].name}: there is no {name!r} beside it")
-    values = np.concatenate([one.values for one in each if one is not None], axis)
-    refuse_many(name, values.nbytes, values.size)
-    return DecodedArray(name, first.dims, values, first.attrs)
 
 
 def _stored(name: str, data: Source) -> DecodedArray | None:
@@ -197,9 +178,7 @@ def _stored(name: str, data: Source) -> DecodedArray | None:
         raise SourceError(f"{data.name}: its {name!r} cannot be read: {message_of(error)}") from (
             error
         )
-    dims, ndim = found.dims, len(found.shape)
-    if len(dims) != ndim:
-        dims = (name,) if ndim == 1 and name in (data.dims or ()) else (None,) * ndim
+    dims = found.axes_among(data.dims or ())
     attributes = found.attributes
     values, left_out = found.values(stored), {*_OF_STORAGE}
     if stored.dtype.kind in "iuf" and " since " in str(attributes.get("units")):
@@ -255,10 +234,9 @@ def known_names(data: Named) -> str:
     if isinstance(data, DataArrays):
         names = [str(name) for name in data.arrays[0].coords]
     else:
-        first = data.parts[0] if isinstance(data, ConcatenatedSource) else data
-        listed = str(getattr(first, "attributes", {}).get("coordinates", "")).split()
+        listed = str(getattr(data, "attributes", {}).get("coordinates", "")).split()
         wanted = dict.fromkeys([*(name for name in data.dims or () if name), *listed])
-        names = [name for name in wanted if isinstance(first, Source) and _is_there(first, name)]
+        names = [name for name in wanted if isinstance(data, Source) and _is_there(data, name)]
     return f"the coordinates {', '.join(names)}" if names else "no coordinates"
 
 

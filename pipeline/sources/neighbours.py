@@ -1,12 +1,11 @@
-"""Arrays that stand in a store beside a source, as coordinates do; and what its group says."""
+"""Find the arrays in the group of a source, such as its coordinates, and what the group says.
+
+The one place that decides which array is a coordinate of which axis.
+"""
 
 from __future__ import annotations
 
-import base64
-import struct
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -14,124 +13,79 @@ import numpy as np
 import zarr
 from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
 
-from chunkfold.kernels import Packing
-from chunkfold.sources.cf_packing import packing_of
+from chunkfold.sources.concatenation import ConcatenatedSource, common_attributes
+from chunkfold.sources.dask_source import DaskSource
+from chunkfold.sources.data_arrays import is_of_xarray
 from chunkfold.sources.h5_opening import group_attributes_of
 from chunkfold.sources.h5_source import H5Source
+from chunkfold.sources.joined_neighbours import joined_neighbour
+from chunkfold.sources.neighbour_array import Neighbour, array_in_memory
 from chunkfold.sources.opening import open_beside, open_node
+from chunkfold.sources.reordered_source import ReorderedSource
 from chunkfold.sources.source import Source
-from chunkfold.sources.zarr_arrays import AnyArray
 from chunkfold.sources.zarr_source import ZarrSource
 
 _COMPRESSORS = (BloscCodec, GzipCodec, ZstdCodec)
 
 
-@dataclass(frozen=True)
-class Neighbour:
-    """An array that stands beside a source: of any dtype, texts too; it is read as it is stored."""
-
-    name: str
-    array: AnyArray
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Extents."""
-        return tuple(self.array.shape)
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Of what is stored."""
-        return np.dtype(self.array.dtype)
-
-    @property
-    def dims(self) -> tuple[str | None, ...]:
-        """Names of its axes; none if they have none."""
-        return self._source.dims or ()
-
-    @property
-    def attributes(self) -> dict[str, Any]:
-        """Those that it has in format 3.
-
-        What format 2 calls missing by its fill value is named by one, as xarray writes it.
-        """
-        array = self.array
-        attributes, fill = array.attrs.asdict(), array.fill_value
-        if array.metadata.zarr_format == 2 and fill is not None and "_FillValue" not in attributes:
-            if array.dtype.kind in "iu":
-                attributes["_FillValue"] = int(fill)
-            if array.dtype.kind == "f":
-                packed = struct.pack("<d", float(fill))
-                attributes["_FillValue"] = base64.standard_b64encode(packed).decode()
-        return attributes
-
-    @property
-    def packing(self) -> Packing | None:
-        """How values are made of what is stored, if that is not they.
-
-        Raises
-        ------
-        PlanError
-            If attributes say nothing that can be understood.
-        """
-        return packing_of(self._source)
-
-    @cached_property
-    def _source(self) -> ZarrSource:
-        return ZarrSource(self.array, self.name)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of what is stored, decoded."""
-        return self._source.nbytes
-
-    def read(self, cuts: Sequence[slice | np.ndarray]) -> np.ndarray:
-        """Read a part of it.
-
-        Raises
-        ------
-        Exception
-            Whatever keeps it from being read.
-        """
-        return np.asarray(self.array[tuple(cuts)])
-
-    def whole(self) -> np.ndarray:
-        """Read all of it; raises as `read`."""
-        return np.asarray(self.array[...])
-
-    def values(self, stored: np.ndarray) -> np.ndarray:
-        """Return what stored numbers stand for, NaN for what is missing; others as they are.
-
-        Raises
-        ------
-        PlanError
-            As `packing`.
-        """
-        packing = self.packing if stored.dtype.kind in "iuf" else None
-        return stored if packing is None else packing.values(stored)
-
-    def as_xarray_decodes(self, stored: np.ndarray) -> np.ndarray:
-        """Return what stored values along its one axis stand for, dates too, as xarray has them.
-
-        Raises
-        ------
-        Exception
-            Whatever xarray has for what it cannot decode.
-        """
-        import xarray as xr
-
-        said = dict(self.array.attrs.asdict())
-        if (missing := self._source.missing_fill) and stored.dtype.kind in "iuf":
-            said.setdefault("_FillValue", missing[0])
-        if isinstance(said.get("_FillValue"), str):  # as Zarr's attributes have it: coordinates
-            del said["_FillValue"]  # miss nothing
-        held = xr.Variable((self.name,), stored, said)
-        return np.asarray(xr.conventions.decode_cf_variable(self.name, held).values)
-
-
 def neighbour(source: Source, name: str) -> Neighbour | None:
-    """Open an array beside a source; None if there is none; raises as `open_beside`."""
+    """Find an array in the group of a source by its name; None if there is none.
+
+    Sources that are one along an axis have those of all parts, as one.
+
+    Raises
+    ------
+    SourceError
+        If something else has the name, it cannot be opened, or those of parts do not go together.
+    """
+    if isinstance(source, ConcatenatedSource):
+        return joined_neighbour(source, name, neighbour)
+    if isinstance(source, ReorderedSource):
+        return _reordered(source, name)
+    given = source.labelled if isinstance(source, DaskSource) else getattr(source, "array", None)
+    if is_of_xarray(given):
+        return _of_xarray(given, name)
     found = open_beside(source, name)
     return None if found is None else Neighbour(name, found)
+
+
+def axis_coordinate(source: Source, dim: str) -> Neighbour | None:
+    """Find the coordinate of an axis: the array of its name that lies along it alone.
+
+    None if there is none. Raises as `neighbour`.
+    """
+    names = source.dims or ()
+    found = neighbour(source, dim)
+    if found is None or names.count(dim) != 1 or found.axes_among(names) != (dim,):
+        return None
+    return found if found.shape == (source.shape[names.index(dim)],) else None
+
+
+def _reordered(source: ReorderedSource, name: str) -> Neighbour | None:
+    found = neighbour(source.of, name)
+    if found is None:
+        return None
+    names = source.dims or ()
+    orders = {names[axis]: order for axis, order in source.orders.items()}
+    axes = found.axes_among(names)
+    values = found.whole()
+    for n, axis in enumerate(axes):
+        if axis in orders:
+            values = np.take(values, orders[axis], n)
+    dims = found.dims or None
+    return Neighbour(name, array_in_memory(values, found.array.attrs.asdict(), dims))
+
+
+def _of_xarray(array: Any, name: str) -> Neighbour | None:
+    """Return a coordinate of a DataArray, as xarray stores it."""
+    import xarray as xr
+
+    if name not in array.coords:
+        return None
+    held = xr.conventions.encode_cf_variable(array.coords[name].variable, name=name)
+    return Neighbour(
+        name, array_in_memory(np.asarray(held.values), held.attrs, tuple(map(str, held.dims)))
+    )
 
 
 def compressors_of(source: Source) -> Any:
@@ -147,6 +101,10 @@ def compressors_of(source: Source) -> Any:
 
 def group_attributes(source: Source) -> Mapping[str, Any]:
     """Return the attributes of the group that a source is in; none if it cannot be opened."""
+    if isinstance(source, ConcatenatedSource):
+        return common_attributes([group_attributes(part) for part in source.parts.values()])
+    if isinstance(source, ReorderedSource):
+        return group_attributes(source.of)
     try:
         if isinstance(source, H5Source):
             return group_attributes_of(source)

@@ -10,7 +10,7 @@ import numpy as np
 
 from chunkfold.errors import PlanError, SourceError
 from chunkfold.sources.data_arrays import DataArrays, is_of_xarray
-from chunkfold.sources.neighbours import neighbour
+from chunkfold.sources.neighbours import axis_coordinate
 from chunkfold.sources.source import Source
 
 _NEAR = 1e-5
@@ -61,8 +61,8 @@ def _near(here: np.ndarray, there: Any) -> Any:
 def _coordinate(source: Source, dim: str) -> np.ndarray | None:
     """Return the numbers along an axis; None if there are none that can be read."""
     try:
-        found = neighbour(source, dim)
-        if found is None or len(found.shape) != 1 or found.dtype.kind not in "iuf":
+        found = axis_coordinate(source, dim)
+        if found is None or found.dtype.kind not in "iuf":
             return None
         return found.values(found.whole())
     except (SourceError, PlanError, ValueError, OSError):  # results are worth more

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chunkfold.errors import PlanError, SourceError
-from chunkfold.sources.concatenation import ConcatenatedSource
-from chunkfold.sources.neighbours import neighbour
+from chunkfold.sources.neighbours import axis_coordinate
 from chunkfold.sources.source import Source
 
 if TYPE_CHECKING:
@@ -21,8 +20,6 @@ _KIND = ("units", "standard_name")
 
 def stored_coordinate(source: Source, dim: str) -> xarray.DataArray | None:
     """Return the coordinate of an axis; None if none is stored.
-
-    Of sources that follow each other along the axis it is those of all.
 
     Raises
     ------
@@ -46,24 +43,14 @@ def stored_coordinate(source: Source, dim: str) -> xarray.DataArray | None:
 
 def _read(source: Source, dim: str) -> tuple[np.ndarray, Mapping[str, Any]] | None:
     """Return decoded values, and what attributes say of their kind."""
-    if isinstance(source, ConcatenatedSource):
-        joins = (source.dims or ())[source.axis] == dim
-        parts = list(source.parts.values()) if joins else [source.parts[0]]
-        each = [_read(part, dim) for part in parts]
-        there = [one for one in each if one is not None]
-        if len(there) < len(each):
-            return None
-        return np.concatenate([values for values, _ in there]), there[0][1]
     try:
-        found = neighbour(source, dim)
+        found = axis_coordinate(source, dim)
         stored = None if found is None else found.whole()
     except SourceError as error:
         raise SourceError(
             f"{source.name}: its coordinate {dim!r} cannot be read: {error}"
         ) from error
     if found is None or stored is None:
-        return None
-    if stored.shape != (source.shape[(source.dims or ()).index(dim)],):
         return None
     try:
         said = {name: found.attributes[name] for name in _KIND if name in found.attributes}

@@ -7,12 +7,14 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+import xarray as xr
 import zarr
 
 import chunkfold as cf
 from chunkfold.errors import JobError
 from chunkfold.workflows.cli import reduction_options
 from chunkfold.workflows.job.sources import job_sources, matching
+from tests.parts import MONTHS, VALUES, Parts
 
 
 @pytest.fixture(autouse=True)
@@ -67,3 +69,39 @@ def test_jobs_take_all_arrays_of_files(folder: Path):
 def test_a_pattern_of_nothing_is_refused():
     with pytest.raises(JobError, match="matches no Zarr array or group"):
         reduction_options.opened(["*.h5/air"], "time")
+
+
+def test_bounds_keep_the_units_of_their_coordinate(command, folder: Path):
+    """They have none of their own; a last one ends at noon, so that all are counted in hours."""
+    part, days = Parts(folder), np.array([[0, 31], [31, 59], [59, 90], [90, 120]])
+    bounds = {"time": {"bounds": "time_bnds"}, "time_bnds": (("time", "nv"), days)}
+    late = {**bounds, "time_bnds": (("time", "nv"), days * 24 + [0, 12])}
+    paths = [part(**bounds), part(np.array(MONTHS) * 24, "hours since 2002-01-01", **late)]
+    out = folder / "out.zarr"
+    command("reduce", *paths, "--concatenate", "time", "--axis", "lon", "--out", out)
+    with xr.open_zarr(out) as found:
+        assert str(found.time.values[-1])[:16] == "2002-04-01T00:00"
+        assert [str(one)[:16] for one in found.time_bnds.values[-1]] == [
+            "2002-04-01T00:00",
+            "2002-05-01T12:00",
+        ]
+        assert [str(one)[:10] for one in found.time_bnds.values[0]] == ["2001-01-01", "2001-02-01"]
+
+
+def test_tables_have_the_coordinates_of_all_parts(command, folder: Path):
+    part, out = Parts(folder), folder / "out.csv"
+    paths = [part(), part(units="days since 2002-01-01")]
+    command("reduce", *paths, "--concatenate", "time", "--axis", "lon", "--out", out)
+    lines = out.read_text().splitlines()
+    assert "2001-01-01" in lines[1]
+    assert "2002-04-01" in lines[-1]
+
+
+def test_a_mask_follows_its_part_and_its_order(command, folder: Path):
+    part = Parts(folder)
+    paths = [
+        part(land=(("lon",), [True, True])),
+        part(lon=(20, 10), values=VALUES + 100, land=(("lon",), [True, False])),
+    ]
+    found = command("reduce", *paths, "--concatenate", "time", "--mask", "land", "--quiet")
+    assert float(found.stdout.split()[-1]) == VALUES.sum() + (VALUES + 100)[:, 0].sum()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from xarray.coding.times import decode_cf_datetime
 
-from chunkfold.results.dates import dates
+from chunkfold.sources.dates import dates
 
 
 @pytest.mark.parametrize(

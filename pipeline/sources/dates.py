@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
@@ -43,6 +43,94 @@ _MOST_DAYS = 1e13
 _FAR_DAYS = 4e6
 """The years that four digits write are not so many."""
 _UNITS = (("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1))
+_COUNTED = (
+    ("days", _DAY_NS), ("hours", 3_600 * 10**9), ("minutes", 60 * 10**9), ("seconds", 10**9),
+    ("milliseconds", 10**6), ("microseconds", 10**3), ("nanoseconds", 1),
+)  # fmt: skip
+"""Units of dates that are counted anew, the coarsest first."""
+
+
+@dataclass(frozen=True)
+class Instants:
+    """Points in time that numbers with units and a calendar stand for."""
+
+    days: np.ndarray
+    """The number of each day in its calendar, int64."""
+    rest: np.ndarray
+    """Nanoseconds from the day's beginning, int64."""
+    valid: np.ndarray
+    """Which of them are dates: not NaN, infinite or too far away."""
+    origin: str
+    """The day from which the numbers count, as year, month and day."""
+    origin_day: int
+    """Its number."""
+    calendar: _Calendar
+
+    @property
+    def microseconds(self) -> np.ndarray:
+        """Microseconds from day 0 of the calendar, int64; the least number where there is none."""
+        counted = self.days * (_DAY_NS // 1000) + self.rest // 1000
+        return np.where(self.valid, counted, np.iinfo(np.int64).min)
+
+
+def instants(numbers: np.ndarray, units: str, calendar: str = "standard") -> Instants | None:
+    """Return the points in time of numbers; None if units or calendar are not understood.
+
+    >>> found = instants(np.array([0.5, np.nan]), "days since 2023-01-01")
+    >>> found.rest.tolist(), found.valid.tolist(), found.origin
+    ([43200000000000, 0], [True, False], '2023-01-01')
+    """
+    found, known = _SINCE.fullmatch(units), _CALENDARS.get(calendar.lower())
+    step = _NS.get(found["unit"].lower()) if found else None
+    if found is None or known is None or step is None or numbers.dtype.kind not in "iuf":
+        return None
+    year, month, day = (int(found[name]) for name in "ymd")
+    if not 1 <= month <= 12 or not 1 <= day <= 31:
+        return None
+    valid = np.isfinite(numbers) & (np.abs(numbers.astype(float)) * step < _MOST_DAYS * _DAY_NS)
+    days, rest = _split(np.where(valid, numbers, 0), step)
+    first = known.number(year, month, day)
+    days, rest = days + first, rest + _clock(found)
+    days, rest = days + rest // _DAY_NS, rest % _DAY_NS
+    return Instants(days, rest, valid, f"{year:04}-{month:02}-{day:02}", first, known)
+
+
+def have_one_calendar(each: Sequence[Instants]) -> bool:
+    """Tell whether points in time have one calendar, as far as they reach.
+
+    The standard and the proleptic Gregorian calendar are one since 1582-10-15.
+    """
+    if len({one.calendar for one in each}) == 1:
+        return True
+    return all(
+        one.calendar.is_ours and one.days.min(initial=_REFORM, where=one.valid) >= _REFORM
+        for one in each
+    )
+
+
+def recounted(each: Sequence[Instants], family: Sequence[Instants]) -> tuple[list[np.ndarray], str]:
+    """Return numbers that stand for points in time of one calendar, and their units.
+
+    int64, in the coarsest unit in which all of a family are whole; the least number where there is
+    no date. Raises OverflowError where that unit does not reach as far.
+
+    >>> one = instants(np.array([1, 2]), "days since 2001-01-01")
+    >>> more = instants(np.array([12]), "hours since 2001-02-01")
+    >>> [numbers.tolist() for numbers in recounted([one, more], [one, more])[0]]
+    [[24, 48], [756]]
+    """
+    origin = family[0]
+    whole = [
+        (name, ns) for name, ns in _COUNTED if not any((one.rest % ns).any() for one in family)
+    ]
+    unit, ns = whole[0]
+    furthest = max(int(np.abs(one.days - origin.origin_day).max(initial=0)) for one in family)
+    if (furthest + 1) * (_DAY_NS // ns) >= 2**63:
+        raise OverflowError(f"dates {furthest:,} days apart cannot be counted in {unit}")
+    counts = [(one.days - origin.origin_day) * (_DAY_NS // ns) + one.rest // ns for one in each]
+    least = np.iinfo(np.int64).min
+    numbers = [np.where(one.valid, n, least) for one, n in zip(each, counts, strict=True)]
+    return numbers, f"{unit} since {origin.origin}"
 
 
 def dates(numbers: np.ndarray, units: str, calendar: str = "standard") -> np.ndarray | None:
@@ -56,22 +144,24 @@ def dates(numbers: np.ndarray, units: str, calendar: str = "standard") -> np.nda
     >>> dates(np.array([59.5]), "days since 2023-01-01", "360_day").tolist()
     ['2023-02-30T12:00:00']
     """
-    found, known = _SINCE.fullmatch(units), _CALENDARS.get(calendar.lower())
-    step = _NS.get(found["unit"].lower()) if found else None
-    if found is None or known is None or step is None or numbers.dtype.kind not in "iuf":
+    found = instants(numbers, units, calendar)
+    if found is None:
         return None
-    year, month, day = (int(found[name]) for name in "ymd")
-    if not 1 <= month <= 12 or not 1 <= day <= 31:
-        return None
-    there = np.isfinite(numbers) & (np.abs(numbers.astype(float)) * step < _MOST_DAYS * _DAY_NS)
-    days, rest = _split(np.where(there, numbers, 0), step)
-    days, rest = days + known.number(year, month, day), rest + _clock(found)
-    days, rest = days + rest // _DAY_NS, rest % _DAY_NS
+    days, rest, known = found.days, found.rest, found.calendar
     if not known.is_ours or days.min(initial=_REFORM) < _REFORM <= known.from_day:
-        return _texts(known, days, rest, there)
-    unit, whole = _unit(int(np.abs(days - _EPOCH).max(initial=0)), rest[there])
+        return _texts(known, days, rest, found.valid)
+    unit, whole = _unit(int(np.abs(days - _EPOCH).max(initial=0)), rest[found.valid])
     since = (days - _EPOCH) * (_DAY_NS // whole) + rest // whole
-    return np.where(there, since, np.iinfo(np.int64).min).view(f"M8[{unit}]")
+    return np.where(found.valid, since, np.iinfo(np.int64).min).view(f"M8[{unit}]")
+
+
+def duration_ns(units: object) -> int | None:
+    """Return the nanoseconds of a unit of time; None if it is none.
+
+    >>> duration_ns("hours"), duration_ns("K")
+    (3600000000000, None)
+    """
+    return _NS.get(units.strip().lower()) if isinstance(units, str) else None
 
 
 def are_beyond(numbers: np.ndarray, units: Any) -> bool:

@@ -17,9 +17,10 @@ from chunkfold.errors import PlanError
 from chunkfold.grid import Axis, Piece, Taken
 from chunkfold.kernels.exact.gram import Gram
 from chunkfold.kernels.exact.rounding import ratio, root
-from chunkfold.planning.by_coordinates import by_positions, with_lists
+from chunkfold.planning.by_coordinates import by_positions, refuse_nothing, with_lists
 from chunkfold.planning.options import Options
 from chunkfold.planning.staffing import readers_each
+from chunkfold.positions import as_range
 from chunkfold.reading.box_cuts import slabs_of_cells
 from chunkfold.selections import Selection, select, shown
 from chunkfold.settings import StorageOptions
@@ -47,6 +48,7 @@ def cov(
     sel: Mapping[str, Any] | None = None,
     sel_method: str | None = None,
     sel_tolerance: Any = None,
+    allow_empty: bool = False,
     mask_and_scale: bool = False,
     storage_options: StorageOptions | None = None,
 ) -> np.ndarray:
@@ -65,8 +67,9 @@ def cov(
         observations.
     ddof
         Sums of products are divided by the number of observations minus this.
-    selection, sel, sel_method, sel_tolerance, mask_and_scale, storage_options
-        As `chunkfold.reduce`; but lists have elements at equal distances, in ascending order.
+    selection, sel, sel_method, sel_tolerance, allow_empty, mask_and_scale, storage_options
+        As `chunkfold.reduce`; but lists have elements at equal distances, in ascending order, or
+        are two runs of neighbours, as arcs of longitudes are.
 
     Returns
     -------
@@ -82,7 +85,8 @@ def cov(
         raise PlanError(f"ddof is {ddof!r}; give a finite number")
     options = Options(
         axis=axis, selection=selection, sel=sel, sel_method=sel_method,
-        sel_tolerance=sel_tolerance, mask_and_scale=mask_and_scale, storage_options=storage_options,
+        sel_tolerance=sel_tolerance, allow_empty=allow_empty, mask_and_scale=mask_and_scale,
+        storage_options=storage_options,
     )  # fmt: skip
     gram = _gram(source, options)
     count, exactly = gram.columns, float(ddof).as_integer_ratio()
@@ -105,6 +109,7 @@ def corrcoef(
     sel: Mapping[str, Any] | None = None,
     sel_method: str | None = None,
     sel_tolerance: Any = None,
+    allow_empty: bool = False,
     mask_and_scale: bool = False,
     storage_options: StorageOptions | None = None,
 ) -> np.ndarray:
@@ -118,7 +123,8 @@ def corrcoef(
     """
     options = Options(
         axis=axis, selection=selection, sel=sel, sel_method=sel_method,
-        sel_tolerance=sel_tolerance, mask_and_scale=mask_and_scale, storage_options=storage_options,
+        sel_tolerance=sel_tolerance, allow_empty=allow_empty, mask_and_scale=mask_and_scale,
+        storage_options=storage_options,
     )  # fmt: skip
     gram = _gram(source, options)
 
@@ -156,6 +162,8 @@ def _gram(given: Any, options: Options) -> Gram:
     options = replace(options, selection=with_lists(options.selection))
     named, selection = cast("Named", data), by_positions(options, data).selection
     picked = select(named.grid, selection)
+    if not options.allow_empty:
+        refuse_nothing(named, picked, selection)
     alive = [n for n, along in enumerate(picked) if not along.dropped]
     number = axis_numbers(named, options.axis, selection)
     channels = [alive[n] for n in normalized_axes(number, len(alive))]
@@ -170,7 +178,9 @@ def _gram(given: Any, options: Options) -> Gram:
         source = arrays.sources[0]
         chosen = arrays.stored(picked)
         channel = arrays.axes[channel]
-    if any(along.picked is not None or along.step < 0 for along in chosen):
+    runs = [_runs(along) if n != channel else [along] for n, along in enumerate(chosen)]
+    boxes = [*itertools.product(*runs)]
+    if any(along.picked is not None or along.step < 0 for box in boxes for along in box):
         raise PlanError(
             f"{named.name}: matrices of channels are of integers and slices with positive steps; "
             f"{shown(selection)} is another selection: put channels in order in the result"
@@ -193,13 +203,24 @@ def _gram(given: Any, options: Options) -> Gram:
     readers = readers_each(1)
     with ThreadPoolExecutor(readers, thread_name_prefix="chunkfold-read") as threads:
         underway: deque[Future[np.ndarray]] = deque()
-        for region in _regions(source, chosen, channel):
+        for region in itertools.chain(*(_regions(source, box, channel) for box in boxes)):
             underway.append(threads.submit(read, region))
             if len(underway) > readers:
                 gram.add(underway.popleft().result())
         for one in underway:
             gram.add(one.result())
     return gram
+
+
+def _runs(along: Axis) -> list[Axis]:
+    """Return the two runs that an arc of longitudes may be, as axes; another axis as it is."""
+    if along.picked is None:
+        return [along]
+    places = along.picked.numbers
+    ends = np.flatnonzero(np.diff(places) != 1) + 1
+    if len(ends) > 1:
+        return [along]
+    return [Axis.at(along.cells, as_range(run)) for run in np.split(places, ends)]
 
 
 def _refuse(name: str, dtype: np.dtype, channels: int, *, packed: bool) -> None:

@@ -66,7 +66,8 @@ def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op] | Questions, **giv
     """
     if given.get("selection") is not None:
         raise PlanError("selection: select of a Dataset by sel=, or by its own isel")
-    index = _selected(dataset, {name: given.pop(name, None) for name in _SEL})
+    sel = {name: given.pop(name, None) for name in _SEL}
+    index = _selected(dataset, sel, allow_empty=given.get("allow_empty", False))
     whole, dataset = dataset, dataset.isel(index)
     common = {name: given.pop(name) for name in (*_OF_RUNS, *COMMON) if name in given}
     if isinstance(op, Mapping):
@@ -165,10 +166,13 @@ class _DatasetQuestion:
         return next(iter(datasets.values())) if self._alone else datasets
 
 
-def _selected(dataset: xr.Dataset, sel: Mapping[str, Any]) -> Mapping[str, Any]:
+def _selected(
+    dataset: xr.Dataset, sel: Mapping[str, Any], *, allow_empty: bool
+) -> Mapping[str, Any]:
     """Return what is selected of the axes of a Dataset by their coordinates."""
     axes = _Axes(tuple(map(str, dataset.sizes)), tuple(dataset.sizes.values()))
-    return positions(Options(**sel), axes, partial(coordinate_of, dataset))
+    options = Options(**sel, allow_empty=allow_empty)
+    return positions(options, axes, partial(coordinate_of, dataset))
 
 
 @dataclass(frozen=True)

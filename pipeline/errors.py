@@ -19,6 +19,19 @@ ChunkfoldError
 +-- TimeLimitError      a job took longer than it may
 +-- IncompleteError     a result did not see every element
 +-- CancelledError      the run was cancelled
+
+Warnings are UserWarnings:
+
+PackedWarning           stored numbers are reduced that stand for others
+MissingWarning          chunks or an array are not there
+PlaceWarning            a reduction runs elsewhere than one might think
+LawsWarning             a monoid's laws could not be shown to hold
+RemarkWarning           what the results of a run do not show, once it has ended
++-- NaNWarning          results are NaN since elements are
++-- EmptyWarning        there is nothing to reduce
++-- UnstoredWarning     a MissingWarning: chunks are not stored
++-- SkippedWarning      chunks that cannot be read are left out
++-- ServerWarning       a server asked to be left alone
 """
 
 from __future__ import annotations
@@ -68,6 +81,30 @@ class MissingWarning(UserWarning):
 
     Elements of such chunks are fill values; a job does without such an array.
     """
+
+
+class RemarkWarning(UserWarning):
+    """What the results of a run do not show; in the shell commands say it themselves."""
+
+
+class NaNWarning(RemarkWarning):
+    """Results are NaN since elements are."""
+
+
+class EmptyWarning(RemarkWarning):
+    """There is nothing to reduce: nothing is selected, or an array has no elements."""
+
+
+class UnstoredWarning(MissingWarning, RemarkWarning):
+    """Chunks are not stored, by the listing of their store: their elements are fill values."""
+
+
+class SkippedWarning(RemarkWarning):
+    """Results are without the elements of chunks that cannot be read, as `on_bad_chunk` allows."""
+
+
+class ServerWarning(RemarkWarning):
+    """A server asked to be left alone for a while, and was."""
 
 
 class PlaceWarning(UserWarning):

@@ -56,6 +56,15 @@ def number(text: str) -> float:
     return float(_plain(text, _NUMBER))
 
 
+def is_number(text: str) -> bool:
+    """Return whether a text is a number, as `number` reads it, and nothing more.
+
+    >>> is_number(" 1.5e3 "), is_number("10 B")
+    (True, False)
+    """
+    return _NUMBER.fullmatch(text.strip()) is not None
+
+
 def size_bytes(text: str) -> int:
     """Read a size such as "2 GiB", in bytes; its digits as `integer` has them.
 

@@ -136,11 +136,18 @@ def as_monoid(op: str | Monoid) -> Monoid:
     if op in CATALOGUE:
         return CATALOGUE[op]
     if (percentile := _PERCENTILE.fullmatch(op)) is not None:
-        how, percent = percentile.groups()
-        weighs = how == "weighted_"
-        if float(percent.replace("_", ".")) > 100:
+        how, digits = percentile.groups()
+        weighs, percent = how == "weighted_", float(digits.replace("_", "."))
+        if percent > 100:
             raise MonoidError(f"{op!r} is no percentile: they are from p0 to p100")
-        found = named_quantile(float(percent.replace("_", ".")) / 100, op, weights=weighs)
+        if 0 < percent < 1 and "." in digits:
+            head = op.removesuffix(digits)
+            raise MonoidError(
+                f"{op!r} looks like a fraction, but percentiles are from p0 to p100: did you mean "
+                f"'{head}{100 * percent:.10g}'? The percentile {digits} itself is "
+                f"'{head}{digits.replace('.', '_')}'"
+            )
+        found = named_quantile(percent / 100, op, weights=weighs)
         if how != "nan":
             return found
         return replace(found.skipping(f"nan{found.name}"), written=found.written)

@@ -20,7 +20,7 @@ from chunkfold.planning.broadcast_inputs import (
     weights_of,
     without_negative,
 )
-from chunkfold.planning.by_coordinates import by_positions, with_lists
+from chunkfold.planning.by_coordinates import by_positions, refuse_nothing, with_lists
 from chunkfold.planning.coarsening import coarsened
 from chunkfold.planning.grouping import grouping_of
 from chunkfold.planning.options import Options
@@ -87,6 +87,7 @@ def _of(sources: tuple[Source, ...], options: Options, seen: Named | None = None
     """Return a reduction of sources, whose axes are named and counted as `seen`."""
     first: Named = seen or sources[0]
     chosen = tuple(select(first.grid, options.selection))
+    selected = chosen
     alive = [n for n, entry in enumerate(chosen) if not entry.dropped]
     axis = axis_numbers(first, options.axis, options.selection)
     if options.coarsen is not None:
@@ -97,7 +98,7 @@ def _of(sources: tuple[Source, ...], options: Options, seen: Named | None = None
     named = {alive[n] for n in normalized_axes(axis, len(alive))}
     # An axis selected by an integer has one element: reducing it changes nothing.
     reduced = tuple(n for n, entry in enumerate(chosen) if n in named or entry.dropped)
-    return Request(
+    made = Request(
         sources,
         # What was given beside the source may be anything, such as files that are open.
         options.alone(),
@@ -107,6 +108,11 @@ def _of(sources: tuple[Source, ...], options: Options, seen: Named | None = None
         grouping_of(options, first, chosen, reduced),
         _held(options, first, chosen),
     )
+    if not options.allow_empty and any(one.cells.size and not one.length for one in selected):
+        _refuse_undefined(made)
+        _refuse_empty(made)  # which says more
+        refuse_nothing(first, selected, options.selection)
+    return made
 
 
 def _of_arrays(arrays: DataArrays, options: Options) -> Request:

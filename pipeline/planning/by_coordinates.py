@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chunkfold.errors import PlanError
+from chunkfold.grid import Axis
 from chunkfold.planning.options import Options
 from chunkfold.selections import Selection, expanded, shown
 from chunkfold.sources.axis_names import Named, axis_names, instead
-from chunkfold.sources.coordinate_positions import positions_of
+from chunkfold.sources.coordinate_positions import nothing_selected, positions_of
 from chunkfold.sources.data_arrays import DataArrays
 from chunkfold.sources.labels import read_npy
 from chunkfold.sources.source import Source
@@ -66,6 +67,25 @@ def with_lists(selection: Selection) -> Selection:
     return tuple(map(read, selection)) if isinstance(selection, tuple) else read(selection)
 
 
+def refuse_nothing(data: Named, chosen: Sequence[Axis], selection: Selection) -> None:
+    """Refuse a selection that takes nothing of an axis that has elements.
+
+    Raises
+    ------
+    PlanError
+        If there is one.
+    """
+    entries, names = expanded(selection, len(chosen)), data.dims or [None] * len(chosen)
+    for n, (axis, entry, name) in enumerate(zip(chosen, entries, names, strict=True)):
+        size = axis.cells.size
+        if size and not axis.length:
+            raise PlanError(
+                f"{data.name}: selection {shown(entry)!r} takes nothing of axis "
+                f"{n if name is None else repr(name)}, whose positions run from 0 to {size - 1}; "
+                "where nothing is wanted: allow_empty=True (--allow-empty)"
+            )
+
+
 def positions(options: Options, data: Named, coordinate: CoordinateOf) -> Mapping[str, Any]:
     """Return what `sel` selects of each axis that it names; raises as `by_positions`."""
     names = [name for name in axis_names(data, range(len(data.shape))) or [] if name]
@@ -81,7 +101,10 @@ def positions(options: Options, data: Named, coordinate: CoordinateOf) -> Mappin
                 f"{data.name}: axis {dim!r} has no coordinate{have}: select of it by positions, "
                 "with selection"
             )
-        found[dim] = positions_of(held, label, data.name, options.sel_method, options.sel_tolerance)
+        places = positions_of(held, label, data.name, options.sel_method, options.sel_tolerance)
+        if held.size and not options.allow_empty and not np.size(np.arange(held.size)[places]):
+            raise nothing_selected(held, label, data.name)
+        found[dim] = places
     return found
 
 

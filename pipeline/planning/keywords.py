@@ -43,6 +43,7 @@ class Keywords(TypedDict, total=False):
     sel: Mapping[str, Any] | None
     sel_method: str | None
     sel_tolerance: Any
+    allow_empty: bool
     mode: str
     variant: str | None
     memory: int | str | None

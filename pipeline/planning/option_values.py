@@ -15,12 +15,12 @@ from chunkfold.kernels import CATALOGUE, Monoid
 from chunkfold.kernels.dtypes import SUPPORTED, stored_name
 from chunkfold.redaction import shown_address
 from chunkfold.sources.coordinate_positions import METHODS
-from chunkfold.units import size_bytes
+from chunkfold.units import is_number, size_bytes
 
 MODES = ("exact", "fast")
 ON_BAD_CHUNK = ("stop", "skip")
 ON_MISSING_CHUNK = ("fill", "stop")
-FLAGS = ("keepdims", "mask_and_scale")
+FLAGS = ("keepdims", "mask_and_scale", "allow_empty")
 ONE_OF = MappingProxyType(
     {"mode": MODES, "on_bad_chunk": ON_BAD_CHUNK, "on_missing_chunk": ON_MISSING_CHUNK}
 )
@@ -76,6 +76,10 @@ def check_names(names: Sequence[str]) -> None:
 def memory_bytes(memory: Any) -> int:
     """Return what `memory` is in bytes."""
     plain = isinstance(memory, (int, float, np.integer)) and not isinstance(memory, bool)
+    if isinstance(memory, str) and is_number(memory):
+        raise PlanError(
+            f"memory is {memory!r}, a number without a unit: write the unit, as in '2 GiB'"
+        )
     try:
         nbytes = int(memory) if plain else size_bytes(memory) if isinstance(memory, str) else 0
     except (ValueError, OverflowError):

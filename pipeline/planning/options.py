@@ -118,12 +118,14 @@ class Options:
     Positions of results, as of `argmin`, are those in the selection."""
     sel: Mapping[str, Any] | None = None
     """Select by coordinates, as `sel` of xarray's: a value, a list of values or a slice, which
-    takes both of its ends, for each of some axes, by their names."""
+    takes both of its ends, for each of some axes, by their names; those of longitudes are arcs."""
     sel_method: str | None = None
     """"nearest", "pad" or "backfill": which place is taken of values of `sel` that are none of the
     coordinate's. None: there must be such a value."""
     sel_tolerance: Any = None
     """How far away that may be."""
+    allow_empty: bool = False
+    """Let a selection take nothing: sums are then of nothing. False: that is an error."""
     mode: str = MODES[0]
     """"exact": sums, means, variances and norms of floats are computed without rounding and
     rounded once: the same bits for any chunks, devices and workers. "fast": they are off by no

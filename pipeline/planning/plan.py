@@ -24,6 +24,7 @@ from chunkfold.planning.missing_chunks import ListingTerms, StoredInput, with_ob
 from chunkfold.planning.options import Options
 from chunkfold.planning.request import Request
 from chunkfold.planning.telling import html_of, lines_of
+from chunkfold.planning.unshown import unshown
 from chunkfold.planning.workers import Terms
 from chunkfold.sources.absent_objects import NOTHING, AbsentRuns, count
 from chunkfold.sources.any_labels import GroupsOfLabel
@@ -230,17 +231,7 @@ class Plan:
 
         `missing` is what was found missing, if the plan was carried out.
         """
-        if not self.layout.elements:
-            yield f"there is nothing to reduce: what is selected has shape {self.layout.shape}"
-        named = {source.name: source for source in self.sources}  # once, if it is both inputs
-        for name, (lacking, objects) in (self.missing if missing is None else missing).items():
-            if lacking:
-                source = named[name]
-                kind = source.object_kind
-                yield (
-                    f"{lacking:,} of {objects:,} {kind} of {name} are not stored: "
-                    f"their elements are its fill value, {source.fill}"
-                )
+        return map(str, unshown(self, self.missing if missing is None else missing))
 
     def source(self, device: Device | str | None = None) -> str:
         """List the programs that a device folds it by, behind the preprocessor.

@@ -25,6 +25,7 @@ COMMON = (
     "sel",
     "sel_method",
     "sel_tolerance",
+    "allow_empty",
     "variant",
     "memory",
     "on_bad_chunk",

@@ -23,7 +23,7 @@ from chunkfold.results.of_xarray import of_xarray
 from chunkfold.results.quantities import Quantity, quantity_of
 from chunkfold.results.result import Result, as_array, filled
 from chunkfold.selections import shown
-from chunkfold.sources.coordinate_positions import sel_text
+from chunkfold.sources.coordinate_texts import sel_text
 from chunkfold.sources.dask_source import is_dask
 from chunkfold.sources.dates import are_beyond
 from chunkfold.sources.source import Source

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
-from chunkfold.errors import ChunkError, MissingWarning
+from chunkfold.errors import ChunkError
 from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
 from chunkfold.kernels.accumulator.partial import Partial
 from chunkfold.planning.further import Pending, further_plan
@@ -120,7 +120,7 @@ class Execution:
         report = merge(folded.report for _, folded in roots)
         self.report = report if len(self.schedulers) == 1 else read_again(self.report, report)
         if plan is self.plan:
-            self._warn()
+            warn_of_laws(self.report.laws)
         wholes = list(zip(plan.beside, self._combined_beside(plan, roots), strict=True))
         if streaming is None:
             wholes.insert(0, (plan, whole_of_first(plan, roots)))
@@ -151,15 +151,6 @@ class Execution:
             if pending:
                 further.append((one, pending))
         return further
-
-    def _warn(self) -> None:
-        """Say what was found out about laws, and about chunks."""
-        warn_of_laws(self.report.laws)
-        if self.report.missed:
-            missing = self.plan.found_missing(self.report.missed)
-            unlisted = {name: missing[name] for name in self.report.missed}
-            for told in self.plan.remarks(unlisted):
-                warnings.warn(told, MissingWarning, stacklevel=1)
 
     def _streamed(self, streaming: Streaming) -> Answer:
         """Wait until all results have left; return what stands for them."""

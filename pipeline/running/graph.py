@@ -28,11 +28,13 @@ from chunkfold.planning.plan import Plan, request_of
 from chunkfold.planning.planner import fitted, make_plan
 from chunkfold.planning.request import Request
 from chunkfold.planning.staffing import THREADS
+from chunkfold.planning.unshown import unshown
 from chunkfold.planning.work import Work
 from chunkfold.planning.workers import Terms
 from chunkfold.results.of_xarray import OfXarray
 from chunkfold.results.results import Results, in_order
 from chunkfold.running.ready import check_terms
+from chunkfold.running.remarks import warn_user
 from chunkfold.sources.dask_source import DaskChunks, arrays_in
 from chunkfold.worker.finishing import Finishing
 from chunkfold.worker.graph_tasks import Ending, Root, graph_block, graph_chunk, graph_combine
@@ -87,6 +89,7 @@ def lazily(
             f"{', '.join(plan.ops)}: the data are read up to {plan.reads} times, each time for "
             "what was found before, but with compute=False they are read once: leave that out"
         )
+    warn_user(unshown(plan, plan.missing))
     return _given(plan, TaskGraph(plan, resources).arrays(), labels=labels)
 
 

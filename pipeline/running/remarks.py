@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, cast
 
-from chunkfold.errors import LawsWarning
+from chunkfold.bad_chunks import Skipped
+from chunkfold.errors import LawsWarning, NaNWarning, ServerWarning, SkippedWarning
 from chunkfold.running.answers import Answer
 from chunkfold.stores.requests import Requests
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 
 def warn_of_laws(laws: Mapping[str, bool]) -> None:
@@ -22,16 +28,34 @@ def warn_of_laws(laws: Mapping[str, bool]) -> None:
             warnings.warn(message, LawsWarning, stacklevel=1)
 
 
-def waits_told(requests: Requests) -> Iterator[str]:
+def warn_user(remarks: Iterable[Warning]) -> None:
+    """Warn of each, where the caller's own code called chunkfold."""
+    level, frame = 1, cast("FrameType | None", sys._getframe())
+    while frame is not None and f"{frame.f_globals.get('__name__')}.".startswith("chunkfold."):
+        level, frame = level + 1, frame.f_back
+    for one in remarks:
+        warnings.warn(one, stacklevel=level)
+
+
+def skipped_told(skipped: Skipped, elements: int) -> Iterator[SkippedWarning]:
+    """Say how much was left out, of how many elements, and the first chunk of it."""
+    if skipped:
+        yield SkippedWarning(
+            f"{sum(skipped.values()):,} of {elements:,} elements were skipped, of "
+            f"{len(skipped):,} bad chunk(s), as {next(iter(skipped))}: Run.skipped has all"
+        )
+
+
+def waits_told(requests: Requests) -> Iterator[ServerWarning]:
     """Say how long servers asked to be left alone."""
     if asked := requests.waits:
-        yield (
+        yield ServerWarning(
             f"a server asked to be left alone {asked} time(s), for "
             f"{requests.longest_wait_s:.0f} s at most (Retry-After), and was"
         )
 
 
-def nan_told(answers: Mapping[str, Answer], flag: str) -> Iterator[str]:
+def nan_told(answers: Mapping[str, Answer], flag: str) -> Iterator[NaNWarning]:
     """Say which results are NaN since elements are, and which option leaves those out."""
     for why, since in ((True, "since elements are"), (None, "perhaps since elements are")):
         names = ", ".join(
@@ -41,4 +65,4 @@ def nan_told(answers: Mapping[str, Answer], flag: str) -> Iterator[str]:
             if of_nan is why
         )
         if names:
-            yield f"there is NaN in {names}, {since}: {flag} takes those for absent"
+            yield NaNWarning(f"there is NaN in {names}, {since}: {flag} takes those for absent")

@@ -9,10 +9,11 @@ import numpy as np
 
 from chunkfold.bad_chunks import Skipped
 from chunkfold.errors import PlanError
+from chunkfold.planning.unshown import unshown
 from chunkfold.results.results import Results
 from chunkfold.running.answers import Answer
 from chunkfold.running.execution import Execution
-from chunkfold.running.remarks import nan_told, waits_told
+from chunkfold.running.remarks import nan_told, skipped_told, waits_told, warn_user
 from chunkfold.stores.requests import Requests
 from chunkfold.worker.block_report import Attempts, DeviceReport
 
@@ -25,7 +26,7 @@ class Run:
         self.plan = execution.plan
         self.events = execution.events
         """What happened so far; grows until the run has ended."""
-        self._execution = execution
+        self._execution, self._warned = execution, False
 
     def result(self, timeout: float | None = None) -> Any:
         """Wait for the result, as `chunkfold.reduce` returns it without `labels`.
@@ -73,6 +74,7 @@ class Run:
             raise
         if self._execution.error is not None:
             raise self._execution.error
+        self._warn()
 
     def cancel(self) -> None:
         """End the run: queued blocks are dropped, running ones end at their next leaf."""
@@ -162,10 +164,23 @@ class Run:
         return sum((scheduler.attempts for scheduler in self._execution.schedulers), Attempts())
 
     def remarks(self, flag: str = "skipna=True") -> Iterator[str]:
-        """Say what results do not show: see `Plan.remarks`, and where NaN comes of NaN."""
-        yield from self.plan.remarks(self.missing)
+        """Say what results do not show: see `Plan.remarks`, and where NaN comes of NaN.
+
+        `flag` is how the option is written that leaves NaN out.
+        """
+        return map(str, self._remarks(flag))
+
+    def _remarks(self, flag: str) -> Iterator[Warning]:
+        yield from unshown(self.plan, self.missing, self._execution.report.missed)
         yield from waits_told(self.requests)
         yield from nan_told(self._execution.answers, flag)
+
+    def _warn(self) -> None:
+        """Warn of what results do not show, once."""
+        if not self._warned:
+            self._warned = True
+            skipped = skipped_told(self.skipped, self.plan.layout.elements)
+            warn_user([*self._remarks("skipna=True"), *skipped])
 
     def __repr__(self) -> str:
         state = "running" if not self.done() else "failed" if self._execution.error else "done"

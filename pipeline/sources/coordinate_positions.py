@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Mapping
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from chunkfold.errors import PlanError
 from chunkfold.positions import as_range, index_of
-from chunkfold.selections import slice_text
+from chunkfold.sources.coordinate_texts import label_text, range_text, some_text, value_text
+from chunkfold.sources.longitudes import circle_of
+from chunkfold.sources.unfit_labels import not_selected, refuse_unfit_method, refuse_unfit_slice
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,10 +19,7 @@ if TYPE_CHECKING:
 
 METHODS = ("nearest", "pad", "ffill", "backfill", "bfill")
 """Which place is taken of a value that is none of a coordinate's, as xarray has them."""
-_SHOWN = 3
-"""Values that messages tell."""
-_SEARCHED = 10_000
-"""Texts among which like ones are looked for."""
+_BOOLS = {"true": True, "false": False}
 
 
 def positions_of(
@@ -35,7 +33,7 @@ def positions_of(
 
     Slices take both of their ends, of whatever direction the coordinate has; `method` and
     `tolerance` are for single values, and for each of a list. Texts are numbers where the
-    coordinate has such.
+    coordinate has such. Longitudes are a circle.
 
     Parameters
     ----------
@@ -54,38 +52,69 @@ def positions_of(
     import xarray as xr
 
     dim, sliced = coordinate.dims[0], isinstance(label, slice)
-    numbers = xr.DataArray(np.arange(coordinate.size), {dim: coordinate}, [dim])
-    index = numbers.indexes[dim]
-    if sliced and not (index.is_monotonic_increasing or index.is_monotonic_decreasing):
+    if not sliced and (isinstance(label, dict) or _axes(label) > 1):
         raise PlanError(
-            f"{name}: {dim!r} neither ascends nor descends ({_some(coordinate)}), so that "
-            f"{_text(label)} is no part of it: name values in a list, or select by positions"
+            f"{name}: sel of {dim!r} is {label_text(label)}; give a value, a list of values of one "
+            "axis, or a slice"
         )
     wanted = _typed(label, coordinate, name, exact=method is not None)
-    by = {} if sliced or method is None else {"method": method, "tolerance": tolerance}
-    if not index.is_unique and (by or np.ndim(wanted)):
+    circle, held = circle_of(coordinate), coordinate
+    if circle is not None and sliced and (arc := circle.arc(wanted)) is not None:
+        return index_of(as_range(arc))
+    if circle is not None and not (sliced and (circle.values == coordinate.values).all()):
+        held = xr.DataArray(circle.values, {dim: (dim, circle.values)}, [dim])
+    placed = wanted if circle is None or sliced else circle.placed(wanted, method)
+    numbers = xr.DataArray(np.arange(coordinate.size), {dim: held}, [dim])
+    index = numbers.indexes[dim]
+    chosen = not sliced and method is not None
+    if not index.is_unique and (chosen or np.ndim(wanted)):
         raise PlanError(
-            f"{name}: {dim!r} has {_value(coordinate.values[index.duplicated()][0])} more than "
-            f"once, so that {_text(label)} does not say which: select by a value or a slice, which "
-            "take all, or by positions"
+            f"{name}: {dim!r} has {value_text(coordinate.values[index.duplicated()][0])} more than "
+            f"once, so that {label_text(label)} does not say which: select by a value or a slice, "
+            "which take all, or by positions"
         )
-    turned = sliced and index.dtype.kind == "M" and _descends(index, wanted.step)
+    if sliced:
+        refuse_unfit_slice(held, wanted, name)
+    by = {}
+    if chosen:
+        distance = refuse_unfit_method(held, placed, name, str(method), tolerance)
+        by = {"method": method, "tolerance": distance}
+    taken, turned = placed, sliced and index.dtype.kind == "M" and _descends(index, wanted.step)
     if turned:  # pandas takes months and open ends of ascending dates alone
         numbers, every = numbers[::-1], slice(None, None, wanted.step)
-        wanted = slice(wanted.stop, wanted.start)
+        taken = slice(wanted.stop, wanted.start)
     try:
-        found = numbers.sel({dim: wanted}, **by).values
-        found = found[::-1][every] if turned else found
-    except KeyError:
-        raise _not_there(coordinate, wanted, name, method, tolerance) from None
-    except Exception:  # noqa: BLE001 # pandas has many for what it cannot compare
-        raise PlanError(
-            f"{name}: {_text(label)} selects nothing of {dim!r}, whose values are "
-            f"{_kind(coordinate)}, {_some(coordinate)}: give values of their kind"
-        ) from None
-    if found.ndim > 1:
-        raise PlanError(f"{name}: sel of {dim!r} has {found.ndim} axes; give a list of values")
+        found = numbers.sel({dim: taken}, **by).values
+    except Exception as error:  # noqa: BLE001 # pandas has many for what it cannot compare
+        within = "" if tolerance is None else f" within {tolerance!r}"
+        how = f"method {method!r}{within}" if by else ""
+        raise not_selected(coordinate, held, wanted, placed, name, how, error) from None
+    found = found[::-1][every] if turned else found
     return int(found) if found.ndim == 0 else index_of(as_range(found))
+
+
+def nothing_selected(coordinate: xarray.DataArray, label: Any, name: str) -> PlanError:
+    """Return what to raise where a label is understood, but no place has such a value."""
+    dim, hint, around = coordinate.dims[0], "", circle_of(coordinate) is not None
+    if isinstance(label, slice) and not around:  # the other way around is the rest of the circle
+        both = label.start is not None and label.stop is not None
+        turned = slice(label.stop, label.start, label.step) if both else label
+        places = positions_of(coordinate, turned, name)
+        hint = (
+            f": write {label_text(turned)}" if np.size(np.arange(coordinate.size)[places]) else ""
+        )
+    runs = range_text(coordinate, longitudes=around)
+    return PlanError(
+        f"{name}: {label_text(label)} selects nothing of {dim!r}; {runs}{hint}; where nothing is "
+        "wanted: allow_empty=True (--allow-empty)"
+    )
+
+
+def _axes(label: Any) -> int:
+    try:
+        return np.ndim(label)
+    except ValueError:  # as of lists of unlike lengths
+        return 2
 
 
 def _descends(index: pd.Index, step: Any) -> bool:
@@ -105,10 +134,16 @@ def _typed(label: Any, coordinate: xarray.DataArray, name: str, *, exact: bool) 
         return slice(first, last, label.step)
     if isinstance(label, (list, tuple)):
         return [_typed(one, coordinate, name, exact=True) for one in label]
+    if isinstance(label, date) and not isinstance(label, datetime):
+        label = label.isoformat()
     if not isinstance(label, str):
         return label
     if coordinate.dtype.kind in "iuf":
         return _number(label, coordinate, name)
+    if coordinate.dtype.kind == "S":
+        return label.encode()
+    if coordinate.dtype.kind == "b":
+        return _BOOLS.get(label.lower(), label)
     calendar = getattr(coordinate.to_index(), "calendar", None)
     return _date(label, calendar, coordinate, name) if exact and calendar else label
 
@@ -119,7 +154,7 @@ def _number(label: str, coordinate: xarray.DataArray, name: str) -> float:
     except ValueError:
         raise PlanError(
             f"{name}: {label!r} is no number, but {coordinate.dims[0]!r} has numbers, "
-            f"{_some(coordinate)}"
+            f"{some_text(coordinate)}"
         ) from None
 
 
@@ -131,88 +166,5 @@ def _date(label: str, calendar: str, coordinate: xarray.DataArray, name: str) ->
     except ValueError:
         raise PlanError(
             f"{name}: {label!r} is no date of calendar {calendar}, but {coordinate.dims[0]!r} has "
-            f"such, {_some(coordinate)}"
+            f"such, {some_text(coordinate)}"
         ) from None
-
-
-def _not_there(
-    coordinate: xarray.DataArray, label: Any, name: str, method: str | None, tolerance: Any
-) -> PlanError:
-    """Say which value is none of a coordinate's, and which are near it."""
-    dim, held = coordinate.dims[0], coordinate.values
-    ends = [label.start, label.stop] if isinstance(label, slice) else np.atleast_1d(label).tolist()
-    lacking = next((one for one in ends if one is not None and not _has(coordinate, one)), label)
-    said = f"{name}: {dim!r} has no {lacking!r}"
-    if method is not None:
-        within = "" if tolerance is None else f" within {tolerance!r}"
-        by = f"and none by method {method!r}{within}"
-        return PlanError(f"{said}, {by}; it is {_some(coordinate)}")
-    if isinstance(label, slice):
-        return PlanError(
-            f"{name}: {dim!r} has no {_text(label)}; it is {_some(coordinate)}: give ends that it "
-            "has, or select by positions"
-        )
-    near = ", ".join(map(_value, _nearest(held, lacking)))
-    there = f"nearest are {near}" if near else f"it is {_some(coordinate)}"
-    return PlanError(f"{said}; {there}: give values that it has, or sel_method='nearest'")
-
-
-def _has(coordinate: xarray.DataArray, label: Any) -> bool:
-    try:
-        coordinate.sel({coordinate.dims[0]: label})
-    except Exception:  # noqa: BLE001 # whatever it is: it selects nothing
-        return False
-    return True
-
-
-def _nearest(held: np.ndarray, label: Any) -> list[Any]:
-    """Return the values that are nearest to one, at most two; none if that means nothing."""
-    if held.dtype.kind in "UO":
-        texts = [str(one) for one in held[:_SEARCHED]]
-        return difflib.get_close_matches(str(label), texts, n=2)
-    try:
-        wanted = np.asarray(label, held.dtype if held.dtype.kind in "mM" else np.float64)
-        apart = np.abs(held - wanted)
-    except (TypeError, ValueError):
-        return []
-    return list(held[np.sort(np.argsort(apart, kind="stable")[:2])])
-
-
-def _some(coordinate: xarray.DataArray) -> str:
-    """Tell a few values of a coordinate."""
-    held = coordinate.values
-    told = [_value(one) for one in (held if held.size <= _SHOWN else held[: _SHOWN - 1])]
-    return ", ".join([*told, *(["...", _value(held[-1])] if held.size > _SHOWN else [])])
-
-
-def _value(one: Any) -> str:
-    """Write a value; of dates as much as they say."""
-    if not isinstance(one, np.datetime64):
-        return str(one)
-    return str(np.datetime_as_string(one, unit="auto"))
-
-
-def _kind(coordinate: xarray.DataArray) -> str:
-    kind = coordinate.dtype.kind
-    dates = kind == "M" or hasattr(coordinate.to_index(), "calendar")
-    return "dates" if dates else "texts" if kind in "USO" else str(coordinate.dtype)
-
-
-def _text(label: Any) -> str:
-    """Write a label as messages do.
-
-    >>> _text(slice("2001-01", None)), _text([1, 2])
-    ('2001-01:', '[1, 2]')
-    """
-    if isinstance(label, slice):
-        return slice_text(label)
-    return str(label) if isinstance(label, str) else repr(label)
-
-
-def sel_text(sel: Mapping[str, Any]) -> str:
-    """Write what is selected by coordinates.
-
-    >>> sel_text({"time": slice("2001-01", "2010-12"), "lat": 30})
-    'time=2001-01:2010-12, lat=30'
-    """
-    return ", ".join(f"{dim}={_text(label)}" for dim, label in sel.items())

@@ -223,7 +223,7 @@ def _of_objects(
     values: np.ndarray, missing: np.ndarray, name: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """Give objects the dtype that those have which are not None, nor NaN."""
-    absent = np.array([_is_missing(one) for one in values.reshape(-1)], bool)
+    absent = np.array([is_missing(one) for one in values.reshape(-1)], bool)
     missing = missing | absent.reshape(values.shape)
     held = values[~missing].tolist()
     kinds = {type(one) for one in held}
@@ -235,7 +235,7 @@ def _of_objects(
     return out, missing
 
 
-def _is_missing(one: Any) -> bool:
+def is_missing(one: Any) -> bool:
     """Whether an object stands for no label: None, NaN, NaT, and what is not even itself."""
     try:
         return one is None or bool(one != one)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from chunkfold.errors import PlanError, SourceError
 from chunkfold.sources.axis_names import Named
 from chunkfold.sources.cf_packing import MISSING, SCALING
 from chunkfold.sources.data_arrays import DataArrays
-from chunkfold.sources.labels import GivenLabels, plain_labels, refuse_many
+from chunkfold.sources.labels import GivenLabels, is_missing, plain_labels, refuse_many
 from chunkfold.sources.neighbours import neighbour
 from chunkfold.sources.source import Source
 from chunkfold.stores.remote import message_of
@@ -24,6 +25,8 @@ from chunkfold.stores.remote import message_of
 _OF_STORAGE = (*SCALING, *MISSING, "_Unsigned", "coordinates", "bounds", "climatology")
 """Attributes that say how values are stored, or what else there is of them."""
 _OF_TIMES = ("units", "calendar")
+WITHOUT_ZONE = "take the zone away first, by tz_localize(None) of its index"
+"""What helps where times have a time zone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +38,8 @@ class DecodedArray:
     values: np.ndarray
     """Dates are datetime64, or objects of cftime's."""
     attrs: Mapping[str, Any]
+    zone: Any = None
+    """The time zone that its times had; None if they had none."""
 
     @property
     def of_axis(self) -> bool:
@@ -44,10 +49,10 @@ class DecodedArray:
     @property
     def are_dates(self) -> bool:
         """Whether its values are dates, of any calendar."""
-        held = self.values.reshape(-1)
-        return self.values.dtype.kind == "M" or (
-            self.values.dtype.kind == "O" and held.size > 0 and hasattr(held[0], "calendar")
-        )
+        if self.values.dtype.kind != "O":
+            return self.values.dtype.kind == "M"
+        held = (one for one in self.values.reshape(-1) if not is_missing(one))
+        return hasattr(next(held, None), "calendar")
 
 
 def named_labels(name: str, data: Named) -> GivenLabels | None:
@@ -88,31 +93,49 @@ def _labels(found: DecodedArray, name: str, axis: str) -> GivenLabels:
 
 def _part_of(times: DecodedArray, part: str, data: Named) -> DecodedArray:
     """Return such a part of times as xarray's accessor `dt` has."""
+    import pandas as pd
+
+    values, said = times.values, f"by {times.name + '.' + part!r}: {times.name!r} of {data.name}"
+    if times.zone:
+        raise PlanError(f"{said} has times of time zone {times.zone}: {WITHOUT_ZONE}")
+    if not times.are_dates and values.dtype.kind != "m":
+        raise PlanError(f"{said} is {values.dtype}, no times that have parts")
+    there = ~pd.isna(values.reshape(-1))
+    if values.dtype.kind != "O" or there.all():
+        found = _parts(values, part)
+    else:  # cftime has no dates that are missing
+        found, held = np.full(values.shape, None), _parts(values.reshape(-1)[there], part)
+        found.reshape(-1)[there] = held
+        found = None if held is None else found
+    if found is None:
+        known = [
+            one
+            for one in _names_of_parts()
+            if _parts(values.reshape(-1)[there][:1], one) is not None
+        ]
+        near = difflib.get_close_matches(part, known, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}? There" if near else "there"
+        raise PlanError(f"{said} has no {part!r}; {hint} are {', '.join(known)}")
+    return DecodedArray(times.name, times.dims, found, {})
+
+
+def _parts(times: np.ndarray, part: str) -> np.ndarray | None:
+    """Return a part of each time, by xarray's name; None if such times have none."""
     import xarray as xr
 
-    array = xr.DataArray(times.values, dims=[f"dim_{n}" for n in range(times.values.ndim)])
-    if not times.are_dates and times.values.dtype.kind != "m":
-        raise PlanError(
-            f"by {times.name + '.' + part!r}: {times.name!r} of {data.name} is {array.dtype}, no "
-            "times that have parts"
-        )
-    parts = times_parts()
+    array = xr.DataArray(times, dims=[f"dim_{n}" for n in range(times.ndim)])
     try:
-        found = getattr(array.dt, part) if part in parts else None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of names that will go
+            found = getattr(array.dt, part) if part in _names_of_parts() else None
     except (AttributeError, TypeError):  # that cftime does not have
-        found = None
-    if not isinstance(found, xr.DataArray) or found.shape != array.shape:
-        near = difflib.get_close_matches(part, parts, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}? There" if near else "there"
-        raise PlanError(
-            f"by {times.name + '.' + part!r}: {times.name!r} of {data.name} has no {part!r}; "
-            f"{hint} are {', '.join(parts)}"
-        )
-    return DecodedArray(times.name, times.dims, found.values, {})
+        return None
+    is_one = isinstance(found, xr.DataArray) and found.shape == array.shape
+    return np.asarray(found) if is_one else None
 
 
-def times_parts() -> list[str]:
-    """Return what parts of dates have labels, by xarray's names."""
+def _names_of_parts() -> list[str]:
+    """Return what parts of times have labels, by xarray's names."""
     import xarray as xr
 
     accessor: Any = xr.DataArray.dt
@@ -137,7 +160,8 @@ def coordinate_of(name: str, data: Named) -> DecodedArray | None:
         one = held[name].variable
         refuse_many(name, one.nbytes, one.size)
         dims = tuple(map(str, one.dims))
-        return DecodedArray(name, dims, np.asarray(one.values), dict(one.attrs))
+        zone = getattr(one.dtype, "tz", None)
+        return DecodedArray(name, dims, np.asarray(one.values), dict(one.attrs), zone)
     return _stored(name, data) if isinstance(data, Source) else None
 
 

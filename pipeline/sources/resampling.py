@@ -11,8 +11,8 @@ import numpy as np
 
 from chunkfold.errors import PlanError
 from chunkfold.sources.axis_names import Named
-from chunkfold.sources.labels import GivenLabels
-from chunkfold.sources.named_labels import coordinate_of, known_names
+from chunkfold.sources.labels import GivenLabels, is_missing
+from chunkfold.sources.named_labels import WITHOUT_ZONE, coordinate_of, known_names
 
 _MOST_SPANS = 2**24
 """That an axis is resampled by: each has accumulators."""
@@ -40,13 +40,18 @@ class Resampling:
             If there are none.
         """
         found = coordinate_of(self.dim, data)
+        if found is not None and found.zone:
+            raise PlanError(
+                f"{self.name}: {self.dim!r} of {data.name} has times of time zone {found.zone}: "
+                f"{WITHOUT_ZONE}"
+            )
         if found is None or not found.of_axis or not found.are_dates:
             what = "there is none" if found is None else f"this is {found.values.dtype}"
             raise PlanError(
                 f"{self.name}: an axis of {data.name} with a coordinate of dates is resampled, but "
                 f"{what}; it has {known_names(data)}"
             )
-        missing = np.array([one is None or bool(one != one) for one in found.values], bool)
+        missing = np.array([is_missing(one) for one in found.values], bool)
         return GivenLabels(found.values, missing, found.dims, self.name, self.dim, found.attrs)
 
     def numbered(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -69,6 +74,12 @@ class Resampling:
         )
         if not values.size:
             raise PlanError(f"{self.name}: nothing is selected along {self.dim!r}")
+        lacking = np.flatnonzero(pd.isna(values))
+        if lacking.size:
+            raise PlanError(
+                f"{self.name}: times along {self.dim!r} are missing ({values[lacking[0]]} at "
+                f"position {lacking[0]} of what is selected): select the others by positions"
+            )
         times = xr.DataArray(values, {self.dim: values}, [self.dim], self.dim)
         if not pd.Index(values).is_monotonic_increasing:
             raise PlanError(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from chunkfold.sources.source import Source
 
 if TYPE_CHECKING:
     import xarray
+
+_KIND = ("units", "standard_name")
+"""Attributes that tell what values are, such as longitudes."""
 
 
 def stored_coordinate(source: Source, dim: str) -> xarray.DataArray | None:
@@ -30,11 +34,15 @@ def stored_coordinate(source: Source, dim: str) -> xarray.DataArray | None:
         raise PlanError(
             "sel needs xarray's indexes: pip install 'chunkfold[xarray]'; or select by positions"
         ) from None
-    values = _values(source, dim)
-    return None if values is None else xr.DataArray(values, {dim: (dim, values)}, [dim])
+    found = _read(source, dim)
+    if found is None:
+        return None
+    values, attributes = found
+    return xr.DataArray(values, {dim: (dim, values, attributes)}, [dim], attrs=attributes)
 
 
-def _values(source: Source, dim: str) -> np.ndarray | None:
+def _read(source: Source, dim: str) -> tuple[np.ndarray, Mapping[str, Any]] | None:
+    """Return decoded values, and what attributes say of their kind."""
     try:
         found = axis_coordinate(source, dim)
         stored = None if found is None else found.whole()
@@ -45,7 +53,8 @@ def _values(source: Source, dim: str) -> np.ndarray | None:
     if found is None or stored is None:
         return None
     try:
-        return found.as_xarray_decodes(stored)
+        said = {name: found.attributes[name] for name in _KIND if name in found.attributes}
+        return found.as_xarray_decodes(stored), said
     except Exception as error:  # noqa: BLE001 # whatever xarray has for what it cannot decode
         why = str(error).strip().partition("\n")[0]
         raise PlanError(

@@ -265,6 +265,46 @@ def test_times_of_spans_ascend(opened: xr.Dataset):
         opened.air[::-1].chunkfold.sum("time", resample={"time": "1MS"})
 
 
+def along(times: Any) -> xr.DataArray:
+    return xr.DataArray(np.arange(float(len(times))), {"t": times}, ["t"], "a")
+
+
+ZONED = pd.date_range("2001-01-01", periods=4, freq="MS", tz="Europe/Zurich")
+LEAPLESS = xr.date_range("2001-01-01", periods=4, freq="MS", calendar="noleap", use_cftime=True)
+HOLES = np.array([None, *LEAPLESS[1:3], None], object)
+
+
+@pytest.mark.parametrize(
+    ("times", "given", "told"),
+    [
+        (ZONED, {"by": "t.month"}, "has times of time zone Europe/Zurich: take the zone away"),
+        (ZONED, {"resample": {"t": "1MS"}}, "has times of time zone Europe/Zurich: take the"),
+        (
+            LEAPLESS,
+            {"by": "t.nanosecond"},
+            "no 'nanosecond'; did you mean 'second'. There are day,",
+        ),
+        (LEAPLESS, {"by": "t.weekofyear"}, "no 'weekofyear'; did you mean 'dayofyear'"),
+        (HOLES, {"by": "t.nanosecond"}, "no 'nanosecond'; did you mean 'second'"),
+        (ZONED.tz_localize(None), {"by": "t.days"}, "no 'days'; did you mean 'day'"),
+        (pd.timedelta_range("1D", periods=3), {"by": "t.month"}, "no 'month'; there are days, mic"),
+        (["a", "b"], {"by": "t.month"}, "is <U1, no times that have parts"),
+        (HOLES, {"resample": {"t": "1MS"}}, "times along 't' are missing .None at position 0"),
+        (pd.DatetimeIndex(["2001", "NaT"]), {"resample": {"t": "1D"}}, "NaT at position 1"),
+    ],
+)
+def test_each_cause_for_which_times_have_no_labels_has_its_sentence(times, given, told):
+    with pytest.raises(PlanError, match=told):
+        cf.reduce(along(times), "sum", axis="t", **given)
+
+
+def test_dates_of_a_calendar_that_are_missing_are_in_no_group():
+    found = cf.reduce(along(HOLES), "sum", axis="t", by="t.month")
+    assert (found["month"].values.tolist(), found.values.tolist()) == ([2, 3], [1, 2])
+    seasons = cf.reduce(along(HOLES[::-1]), "sum", axis="t", by="t.season")
+    assert (seasons["season"].values.tolist(), seasons.values.tolist()) == (["DJF", "MAM"], [2, 1])
+
+
 def test_sums_of_spans_without_elements_are_those_of_nothing(opened: xr.Dataset):
     some = opened.air[[0, 1, -2, -1]]
     got = some.chunkfold.sum("time", resample={"time": "3MS"})

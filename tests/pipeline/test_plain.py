@@ -394,6 +394,12 @@ def test_a_memory_that_is_none_is_refused(memory):
         plan(array_of((10,), (5,), "f4"), memory=memory)
 
 
+@pytest.mark.parametrize("memory", ["10", " 1e9 ", "2.5", "0", "inf"])
+def test_a_memory_without_a_unit_is_refused_where_it_is_a_text(memory: str):
+    with pytest.raises(PlanError, match="a number without a unit: write the unit, as in '2 GiB'"):
+        plan(array_of((10,), (5,), "f4"), memory=memory)
+
+
 @pytest.mark.parametrize("memory", [1 << 30, 1e9, np.int64(10**9), "1GB", "0.5 GiB"])
 def test_memory_may_be_said_in_several_ways(memory):
     assert plan(array_of((10,), (5,), "f4"), memory=memory).readers >= 1

@@ -67,7 +67,7 @@ def test_what_goes_along_the_data_is_of_the_places_before_a_selection(selection,
     weights, mask = rng.integers(1, 5, (9, 10)), rng.random(SHAPE) < 0.7
     held = xr.open_zarr(store, chunks=None)["data"]
     x, kept, w = (selected(a, selection) for a in (DATA, mask, np.broadcast_to(weights, SHAPE)))
-    given = {"selection": selection, "where": mask, "weights": weights}
+    given = {"selection": selection, "where": mask, "weights": weights, "allow_empty": True}
     wanted = (x * w * kept).sum()
     assert cf.reduce(store / "data", **given) == wanted
     assert cf.reduce(DATA, **given) == wanted
@@ -140,12 +140,13 @@ def test_chunks_that_are_not_selected_are_neither_read_nor_counted(
         for damaged in (tmp_path / "a" / "c" / str(row)).glob("**/0"):
             if damaged.is_file():
                 damaged.write_bytes(b"damaged")
-    np.testing.assert_array_equal(cf.reduce(made, axis=(1, 2), selection=selection), want)
-    plan = cf.plan(made, axis=(1, 2), selection=selection)
+    options: Any = {"selection": selection, "allow_empty": True}
+    np.testing.assert_array_equal(cf.reduce(made, axis=(1, 2), **options), want)
+    plan = cf.plan(made, axis=(1, 2), **options)
     assert plan.nbytes == want.size * 9 * 10 * 4
     shutil.rmtree(tmp_path / "a" / "c")
     counts = (3 * len(rows),) * 2
-    assert list(cf.plan(made, selection=selection).missing.values()) == [counts]
+    assert list(cf.plan(made, **options).missing.values()) == [counts]
 
 
 def test_a_shuffled_axis_is_read_once_and_repeats_are_within_the_bound():

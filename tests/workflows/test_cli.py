@@ -99,10 +99,12 @@ def test_reduce_says_which_chunks_are_fill(tmp_path: Path, command: Callable):
 
 def test_reduce_says_that_nothing_is_selected(store: Path, command: Callable):
     """A sum of nothing is 0, as NumPy has it: no one should take it for a result."""
-    done = command("reduce", store / "a", "--op", "sum", "--select", "9999:")
+    words = (store / "a", "--op", "sum", "--select", "9999:")
+    assert "selection '9999:' takes nothing of axis 0" in command("reduce", *words, code=2).stderr
+    done = command("reduce", *words, "--allow-empty")
     assert done.stdout == "sum 0.0\n"
     assert "there is nothing to reduce: what is selected has shape (0, " in done.stderr
-    plan = command("plan", store / "a", "--op", "sum", "--select", "9999:")
+    plan = command("plan", *words, "--allow-empty")
     assert "there is nothing to reduce" in plan.stdout
 
 
@@ -238,6 +240,8 @@ def test_out_is_written_whole(store: Path, tmp_path: Path, name: str, command: C
         (("reduce", "STORE/a", "--mode", "best"), "'best' is not one of 'exact', 'fast'"),
         (("reduce", "STORE/a", "--axis", "٢"), "has no axis '٢'; its axes have no names"),
         (("reduce", "STORE/a", "--ddof", "1_0"), "'1_0' is not a valid number"),
+        (("reduce", "STORE/a", "--memory", "10"), "memory is '10', a number without a unit: write"),
+        (("reduce", "STORE/a", "--op", "p0.95"), "did you mean 'p95'?"),
         (("reduce", "STORE/a", "--memory", "1_0GiB"), "give bytes, or a text such as '2 GiB'"),
         (("reduce", "STORE/a", "--op", "histogram", "--edges", "0:1:٢"), "neither numbers, as in"),
         (("reduce", "STORE/a", "--op", "histogram", "--edges", "0,1_0"), "neither numbers, as in"),
@@ -365,7 +369,7 @@ def test_plan_for_machines(store: Path, command: Callable):
     assert told["memory"]["total"] == sum(
         told["memory"][part] for part in ("staging", "decoding", "accumulators")
     )
-    less = json.loads(command(*words, "--memory", told["memory"]["total"] - 1).stdout)
+    less = json.loads(command(*words, "--memory", f"{told['memory']['total'] - 1}B").stdout)
     assert (less["readers"], less["blocks_at_once"]) == (told["readers"], 1)
     assert less["memory"]["total"] < told["memory"]["total"]
 

@@ -148,3 +148,47 @@ def test_missing_chunks_end_a_command_with_the_code_of_data_faults(store: Path):
     given = ["plan", store / "a", "--on-missing-chunk", "stop"]
     done = chunkfold(*given, code=4)
     assert "1 of 9 chunks that are selected are not stored, by their indices (2, 0)" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--sel", "lat=-15:15"], "lat runs from 45 to -45: write 15:-15"),
+        (["--sel", "time=1999"], "'time' has no '1999'"),
+        (["--sel", "time=1999:2000"], "time runs from 2001-01-01 to 2001-03-31"),
+        (["--select", "5:5"], "selection '5:5' takes nothing of axis 'time'"),
+        (["--select", "5:5", "--ask", "a: --op mean", "--ask", "b: --op max"], "'5:5' takes"),
+    ],
+)
+def test_a_command_refuses_a_selection_of_nothing(given: list[str], told: str, store: Path):
+    out = store.parent / "out.nc"
+    done = chunkfold("reduce", store / "a", *given, "--out", out, code=2)
+    assert told in done.stderr
+    assert not out.exists()
+
+
+def test_a_command_and_a_job_reduce_nothing_where_that_is_allowed(store: Path):
+    given = ["--sel", "lat=-15:15", "--allow-empty", "--json", "-q"]
+    assert json.loads(chunkfold("reduce", store / "a", *given).stdout)["results"]["sum"] == 0
+    job = store.parent / "job.toml"
+    job.write_text(
+        f'schema = 1\nsources = "{store}/a"\n[reduce]\nstatistics = "sum"\n'
+        'sel = {lat = "-15:15"}\n[output]\npath = "out.json"\n'
+    )
+    told = chunkfold("run", job, "--check", code=2).stderr
+    assert "write 15:-15" in told
+    chunkfold("run", job, code=2)
+    assert not (store.parent / "out.json").exists()
+    chunkfold("run", job, "--check", "--set", "reduce.allow_empty=true")
+
+
+def test_an_arc_of_longitudes_is_written_in_the_order_asked(tmp_path: Path):
+    lon = ("lon", np.arange(0, 360, 30.0), {"units": "degrees_east"})
+    values = np.arange(24, dtype="f4").reshape(2, 12)
+    ds = xr.Dataset({"a": (("time", "lon"), values)}, {"lon": lon})
+    ds.to_zarr(tmp_path / "a.zarr", encoding={"a": {"chunks": (1, 5)}}, consolidated=False)
+    given = ["--op", "max", "--axis", "time", "--sel", "lon=-40:60", "-q"]
+    chunkfold("reduce", tmp_path / "a.zarr" / "a", *given, "--out", tmp_path / "out.nc")
+    with xr.open_dataset(tmp_path / "out.nc") as written:
+        assert written["lon"].values.tolist() == [330, 0, 30, 60]
+        assert written["max"].values.tolist() == values[1, [11, 0, 1, 2]].tolist()

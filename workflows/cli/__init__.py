@@ -28,6 +28,7 @@ from chunkfold.errors import (
     OutputError,
     PackedWarning,
     PlanError,
+    RemarkWarning,
     TimeLimitError,
     WorkerLostError,
 )
@@ -242,7 +243,8 @@ def main() -> None:
     # What concerns the user comes as an error; distributed's own chatter does not.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     logging.getLogger("chunkfold").addHandler(warned)
-    warnings.simplefilter("ignore", PackedWarning)  # commands say so themselves
+    for kind in (PackedWarning, RemarkWarning):  # which commands say themselves
+        warnings.simplefilter("ignore", kind)
     warnings.showwarning = _warned
     _warned_of.clear()
     hear_others()

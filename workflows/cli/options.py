@@ -71,6 +71,11 @@ sel = stacked(
         metavar="DISTANCE",
         help="How far away that may be: a number, or '12h' of dates.",
     ),
+    click.option(
+        "--allow-empty",
+        is_flag=True,
+        help="Let --select and --sel take nothing; else that is an error.",
+    ),
 )
 on_bad_chunk = click.option(
     "--on-bad-chunk",

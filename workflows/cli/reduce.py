@@ -9,7 +9,7 @@ import click
 import numpy as np
 
 from chunkfold.api import submit
-from chunkfold.errors import MissingWarning
+from chunkfold.errors import MissingWarning, UnstoredWarning
 from chunkfold.planning.asking import asked
 from chunkfold.planning.request import Request
 from chunkfold.running.run import Run
@@ -123,6 +123,7 @@ def command(
     quiet = quiet or json_lines
     # Beside the results it is told anyway.
     warnings.simplefilter("default" if quiet else "ignore", MissingWarning)
+    warnings.simplefilter("ignore", UnstoredWarning)
     options.tell_packed(request.sources, mask_and_scale=request.options.mask_and_scale, quiet=quiet)
     record = Record(request.name, _settings())
     with (

@@ -64,6 +64,8 @@ class Reduction(Table):
     """Of values that a coordinate has not: "nearest", "pad" or "backfill"."""
     sel_tolerance: int | float | str | None = None
     """How far away that may be."""
+    allow_empty: bool = Options.allow_empty
+    """Let `select` and `sel` take nothing; else that is an error."""
     edges: Text | None = None
     """Of a histogram's bins: "0,10,100", or LOW:HIGH:BINS."""
     sketch: int | float | None = None
@@ -138,11 +140,11 @@ class Reduction(Table):
 
 
 _SAME = (
-    "boundary", "sel_method", "sel_tolerance", "keepdims", "ddof", "skipna", "min_count", "initial",
-    "mask_and_scale", "mode", "dtype",
+    "boundary", "sel_method", "sel_tolerance", "allow_empty", "keepdims", "ddof", "skipna",
+    "min_count", "initial", "mask_and_scale", "mode", "dtype",
 )  # fmt: skip
 """Keys of `reduce` that are called as the library's options."""
-_COMMON = ("select", "sel", "sel_method", "sel_tolerance")
+_COMMON = ("select", "sel", "sel_method", "sel_tolerance", "allow_empty")
 """Those that say what is read."""
 
 

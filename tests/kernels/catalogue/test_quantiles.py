@@ -173,6 +173,14 @@ def test_what_is_no_quantile_is_refused():
         quantile(0.5, method=["linear"])
     with pytest.raises(MonoidError, match=r"1,001 quantiles .* 1,000 at most"):
         quantile(np.linspace(0, 1, 1001))
+    for name, meant in (
+        ("p0.95", "p95"),
+        ("nanp0.999", "nanp99.9"),
+        ("weighted_p0.5", "weighted_p50"),
+    ):
+        with pytest.raises(MonoidError, match=f"'{name}' looks like .* did you mean '{meant}'"):
+            as_monoid(name)
+        as_monoid(name.replace(".", "_"))  # which is not a fraction
     with pytest.raises(MonoidError, match="'p101' is no percentile: they are from p0 to p100"):
         as_monoid("p101")
     with pytest.raises(MonoidError, match="not defined for complex128"):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 import zarr
@@ -98,7 +100,7 @@ def test_any_slice_and_list_is_that_of_xarray(data: st.DataObject, folder: Path)
         ),
         "time": data.draw(st.builds(slice, months, months)),
     }
-    request = asked(folder / "a3.zarr" / "a", Options("count", axis=(), sel=sel))
+    request = asked(folder / "a3.zarr" / "a", Options("count", axis=(), sel=sel, allow_empty=True))
     same(request, sample()["a"].sel(sel))
 
 
@@ -173,7 +175,8 @@ def test_slices_of_dates_that_descend_go_the_same_way(ends, step, folder: Path):
     ds = sample().isel(time=slice(None, None, -1))
     want = sample()["time"].sel(time=slice(*ends[::-1]))[::-1][::step]
     for source in (folder / "back.zarr" / "a", ds["a"]):
-        request = asked(source, Options("count", sel={"time": slice(*ends, step)}))
+        options = Options("count", sel={"time": slice(*ends, step)}, allow_empty=True)
+        request = asked(source, options)
         shown = np.asarray(request.chosen[0].shown, int)
         np.testing.assert_array_equal(ds["time"].values[shown], want.values)
 
@@ -193,3 +196,112 @@ def test_values_that_a_coordinate_has_twice_are_no_place(label, method):
     twice = xr.DataArray(np.zeros((2, 3)), {"y": [1, 2, 1]}, ("x", "y"))
     with pytest.raises(cf.PlanError, match=r"'y' has 1 more than once, so that .* by positions"):
         cf.plan(twice, sel={"y": label}, sel_method=method)
+
+
+EMPTY: list[tuple[dict[str, Any], str]] = [
+    ({"sel": {"lat": slice(0, 40)}}, "0:40 selects nothing .*lat runs from 60 to -60: write 40:0"),
+    ({"sel": {"lat": slice(31, 32)}}, "lat runs from 60 to -60; where nothing is wanted"),
+    ({"sel": {"lat": []}}, r"\[\] selects nothing of 'lat'"),
+    ({"sel": {"time": slice("2003", "2004")}}, "time runs from 2001-01-01 to 2002-12-31; where"),
+    ({"sel": {"time": slice("2002", "2001-05")}}, "2002-12-31: write 2001-05:2002; where"),
+    ({"selection": (slice(5, 5),)}, "'5:5' takes nothing of axis 'time', .* from 0 to 729"),
+    ({"selection": (..., [])}, r"selection '\[\]' takes nothing of axis 'lon'"),
+    ({"selection": (..., np.zeros(7, bool), slice(None))}, r"takes nothing of axis 'lat'"),
+]  # fmt: skip
+"""Selections of nothing, and what is told of them."""
+
+
+@pytest.mark.parametrize("kind", ["format 3", "NetCDF", "several as one", "a lazy DataArray"])
+@pytest.mark.parametrize(("given", "told"), EMPTY)
+def test_a_selection_of_nothing_is_refused_unless_it_is_allowed(kind, given, told, folder: Path):
+    source = SOURCES[kind](folder)
+    with pytest.raises(cf.PlanError, match=told):
+        cf.plan(source, **given)
+    with pytest.raises(cf.PlanError, match=told):
+        cf.reduce(source, {"a": cf.ask("mean"), "b": cf.ask("max", axis="lat")}, **given)
+    assert np.asarray(cf.reduce(source, "sum", **given, allow_empty=True)) == 0
+
+
+def test_a_selection_of_nothing_is_refused_of_datasets_groups_and_covariances(folder: Path):
+    ds, sel = xr.open_zarr(folder / "a3.zarr", consolidated=False), {"lat": slice(0, 40)}
+    with pytest.raises(cf.PlanError, match=r"the Dataset: 0:40 selects .* write 40:0"):
+        ds.chunkfold.sum(sel=sel)
+    assert ds.chunkfold.sum(sel=sel, allow_empty=True)["b"] == 0
+    with pytest.raises(cf.PlanError, match="write 40:0"):
+        cf.reduce(folder / "a3.zarr" / "a", "sum", axis="time", by="time.month", sel=sel)
+    with pytest.raises(cf.PlanError, match="write 40:0"):
+        cf.cov(folder / "a3.zarr" / "a", "lon", sel=sel)
+    with pytest.raises(cf.PlanError, match="takes nothing of axis 'time'"):
+        cf.corrcoef(folder / "a3.zarr" / "a", "lon", selection=[])
+    assert np.isnan(cf.corrcoef(folder / "a3.zarr" / "a", "lon", sel=sel, allow_empty=True)).all()
+    assert cf.reduce(np.zeros((0, 3)), "sum", selection=(slice(None), 1)) == 0  # has no elements
+
+
+def test_longitudes_say_from_where_to_where_they_run():
+    lon = ("lon", np.arange(100.0, 141), {"units": "degrees_east"})
+    with pytest.raises(cf.PlanError, match="longitudes run from 100 to 140; where nothing"):
+        cf.plan(xr.DataArray(np.zeros(41), {"lon": lon}, ["lon"]), sel={"lon": slice(-10, 30)})
+
+
+DAYS = pd.date_range("2001-01-01", periods=4)
+ZONED = DAYS.tz_localize("Europe/Zurich")
+LEAPLESS = xr.date_range("2001-01-01", periods=4, calendar="noleap", use_cftime=True)
+HOLES = np.array([LEAPLESS[0], None, LEAPLESS[2]], object)
+NEAR: dict[str, Any] = {"sel_method": "nearest"}
+CAUSES: list[tuple[Any, Any, dict[str, Any], str]] = [
+    (DAYS, DAYS[1].tz_localize("UTC"), {}, r"00:00\+00:00 has a time zone, and they have none"),
+    (DAYS, "2001-01-02T00:00Z", {}, "'2001-01-02T00:00Z' has a time zone, and they have none"),
+    (DAYS, slice("2001-01-02T00:00Z", None), {}, "has a time zone, and they have none: leave it"),
+    (ZONED, np.datetime64("2001-01-02"), {}, r"00:00:00\+01:00, .* no time zone, .* Europe/Zurich"),
+    (ZONED, slice(DAYS[1], None), {}, "has no time zone, and theirs is Europe/Zurich: give it as"),
+    (DAYS, 3, {}, "3 is no date"),
+    (DAYS, slice(3, 5), {}, "3 is no date"),
+    (DAYS, "2001-13", {}, "'2001-13' is no date"),
+    (DAYS, "2001-13", NEAR, "'2001-13' is no date"),
+    (DAYS, "2001", {**NEAR, "sel_tolerance": 3.0}, "is 3.0, but 'x' has times: give a span of"),
+    (DAYS, "2001", {**NEAR, "sel_tolerance": "near"}, "is 'near', but 'x' has times"),
+    (LEAPLESS, np.datetime64("2001-01-02"), {}, "of today's calendar, not of noleap: give it as a"),
+    (LEAPLESS, slice("2001-13", None), {}, "'2001-13' is no date of calendar noleap"),
+    (HOLES, "2001-01", {}, "whose values are dates, .* there is None at position 1"),
+    (HOLES, slice("2001", None), {}, "'x' has None at position 1, and is in no order"),
+    (HOLES, "2001-01-03", NEAR, "'x' has None at position 1, and is in no order, so that sel_m"),
+    (["a", "c"], "b", NEAR, "is of numbers and dates, which have distances, but 'x' has texts, a"),
+    (["a", "c"], "b", {}, "'x' has no 'b'; it is a, c: give values that it has$"),
+    (["a", "c"], 3, {}, "3 is no text"),
+    ([3.0, 1.0, 2.0], 1.2, NEAR, r"neither ascends nor descends \(3.0, 1.0, 2.0\), so that sel_me"),
+    ([3.0, 1.0, 2.0], 1.2, {}, "nearest are 1.0, 2.0: give values that it has$"),
+    ([1.0, np.nan, 2.0], 1.2, {"sel_method": "pad"}, "'x' has nan at position 1, and is in no"),
+    ([1.0, 2.0, np.nan], slice(1, 2), {}, "'x' has nan at position 2, and is in no order, so that"),
+    ([1.0, 2.0], np.nan, NEAR, "nan of 'x' is no value that others are near to"),
+    ([1.0, 2.0], None, {}, "None is no number"),
+    ([1.0, 2.0], DAYS[0], {}, "2001-01-01 00:00:00 is no number"),
+    ([1.0, 2.0], slice(1, 2, 0), {}, "1:2:0 of 'x' has step 0"),
+    ([1.0, 2.0], slice(1, 2, 1.5), {}, "has step 1.5; give a whole number"),
+    ([1.0, 2.0], 1.2, {**NEAR, "sel_tolerance": "a"}, "'a', but 'x' has numbers: give a number"),
+    ([1.0, 2.0], {"a": 1}, {}, "sel of 'x' is {'a': 1}; give a value, a list"),
+    (pd.timedelta_range("0h", periods=3, freq="6h"), 6, {}, "6 is no span of time, such as '6h'"),
+]
+
+
+@pytest.mark.parametrize(("values", "label", "given", "told"), CAUSES)
+def test_each_cause_has_its_own_sentence(values, label, given, told):
+    array = xr.DataArray(np.zeros(len(values)), {"x": values}, ["x"])
+    with pytest.raises(cf.PlanError, match=told) as error:
+        cf.plan(array, sel={"x": label}, **given)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "label", "given", "want"),
+    [
+        (DAYS, date(2001, 1, 2), {}, 1),
+        (LEAPLESS, date(2001, 1, 2), {}, 1),
+        (LEAPLESS, "2001-01-02T05", {**NEAR, "sel_tolerance": "6h"}, 1),
+        (ZONED, "2001-01-02", {}, 1),
+        ([False, True], "true", {}, 1),
+        (np.array([b"a", b"b"]), "b", {}, 1),
+    ],
+)
+def test_texts_and_dates_are_values_of_the_coordinates_kind(values, label, given, want):
+    array = xr.DataArray(np.arange(len(values)), {"x": values}, ["x"])
+    assert np.asarray(cf.reduce(array, "max", sel={"x": label}, **given)) == want

@@ -66,7 +66,11 @@ def same(lazy: Any, eager: Any) -> None:
         ("minmax", {"axis": 1}, ((2,) * 6, (8,), (2,))),
         (cf.histogram([-1, 0, 1]), {"axis": 1}, ((2,) * 6, (8,), (2,))),
         ("sum", {"axis": 1, "weights": np.arange(10)[:, None]}, ((2,) * 6, (8,))),
-        ("mean", {"axis": 2, "where": "x > 0", "selection": (slice(0, 0),)}, ((0,), (5, 5))),
+        (
+            "mean",
+            {"axis": 2, "where": "x > 0", "selection": (slice(0, 0),), "allow_empty": True},
+            ((0,), (5, 5)),
+        ),
         ("sumsq", {"dtype": "f8"}, ()),
         ("max", {"axis": 0, "selection": (slice(None), slice(None, None, -1))}, ((5, 5), (8,))),
         ("max", {"axis": 2, "selection": ([7, 1, 4],)}, ((1, 1, 1), (5, 5))),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -125,3 +125,11 @@ def transposed(given: GivenLabels, order: Sequence[int]) -> GivenLabels:
     dims = None if given.dims is None else tuple(given.dims[n] for n in order)
     values, missing = given.values.transpose(order), given.missing.transpose(order)
     return replace(given, values=values, missing=missing, dims=dims)
+
+
+def without_axes(given: GivenLabels, lacking: Collection[int]) -> GivenLabels:
+    """Leave out axes of one element, along which labels are the same for all elements."""
+    dims = given.dims
+    left = None if dims is None else [dim for n, dim in enumerate(dims) if n not in lacking]
+    values, missing = (np.squeeze(one, tuple(lacking)) for one in (given.values, given.missing))
+    return replace(given, values=values, missing=missing, dims=left and tuple(left))

@@ -129,7 +129,7 @@ def transposed(given: GivenLabels, order: Sequence[int]) -> GivenLabels:
 
 def without_axes(given: GivenLabels, lacking: Collection[int]) -> GivenLabels:
     """Leave out axes of one element, along which labels are the same for all elements."""
-    dims = given.dims
-    left = None if dims is None else [dim for n, dim in enumerate(dims) if n not in lacking]
+    left = None if given.dims is None else enumerate(given.dims)
+    dims = None if left is None else tuple(dim for n, dim in left if n not in lacking)
     values, missing = (np.squeeze(one, tuple(lacking)) for one in (given.values, given.missing))
-    return replace(given, values=values, missing=missing, dims=left and tuple(left))
+    return replace(given, values=values, missing=missing, dims=dims)

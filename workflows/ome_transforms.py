@@ -27,10 +27,14 @@ class Placing:
 
     def coarser(self, factors: Sequence[int]) -> Placing:
         """Return that of a level of which each element is in the middle of so many."""
-        middles = zip(self.first, self.scale, factors, strict=True)
+        return self.taken([(by - 1) / 2 for by in factors], factors)
+
+    def taken(self, begins: Sequence[float], steps: Sequence[float]) -> Placing:
+        """Return that of what begins at some places, and stands every so many elements."""
+        each = [*zip(self.first, self.scale, begins, steps, strict=True)]
         return Placing(
-            tuple(one * by for one, by in zip(self.scale, factors, strict=True)),
-            tuple(first + one * (by - 1) / 2 for first, one, by in middles),
+            tuple(one * step for _, one, _, step in each),
+            tuple(first + one * begin for first, one, begin, _ in each),
         )
 
     @property

@@ -22,7 +22,7 @@ _TYPES = {"t": "time", "time": "time", "c": "channel", "channel": "channel",
 _ORDER = ("time", "channel", None, "space")
 _UNNAMED = ("t", "c", "z", "y", "x")
 _OF_IMAGE = ("omero", "image-label")
-"""What stands beside `multiscales` and holds of an image wherever it is."""
+"""Metadata beside `multiscales` that hold for an image wherever it is."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Image:
     """Where its elements are, in these units, before what the image says of all levels."""
     name: str = ""
     level: Level | None = None
-    """What its group says of it, if it says something."""
+    """The metadata of its group, if these name it."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -50,14 +50,14 @@ class Image:
 
     @property
     def beside(self) -> dict[str, Any]:
-        """How viewers show it, and that it is one of labels, as its group says: in version 0.5."""
+        """The metadata beside it that tell of channels and labels, as version 0.5 has them."""
         found = {} if self.level is None else self.level.group
         said = {key: found[key] for key in _OF_IMAGE if isinstance(found.get(key), Mapping)}
         return {key: _without_version(one) for key, one in said.items()}
 
     @property
     def told(self) -> dict[str, Any]:
-        """What its group says of all levels: names, axes, transformations."""
+        """The metadata of all its levels: names, axes, transformations."""
         found = {} if self.level is None else _without_version(self.level.image)
         name = {"name": self.name} if self.name and "name" not in found else {}
         return {**name, **found, "axes": [dict(axis) for axis in self.axes]}
@@ -69,7 +69,7 @@ def types_of(axes: Sequence[Mapping[str, Any]]) -> list[str | None]:
 
 
 def image_of(source: Source) -> Image:
-    """Return what OME-Zarr metadata beside an array say of it, or else its axes' names.
+    """Return what OME-Zarr metadata above an array say of it, or else its axes' names.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def _typed(axis: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def are_axes_of_image(axes: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether an image of OME-Zarr may have such axes."""
+    """Return whether an OME-Zarr image may have such axes."""
     kinds, names = types_of(axes), [axis["name"] for axis in axes]
     ordered = kinds == sorted(
         kinds, key=lambda kind: _ORDER.index(kind if kind in _ORDER else None)

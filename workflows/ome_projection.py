@@ -19,8 +19,8 @@ from chunkfold.workflows.ome_transforms import Placing, placing_of
 def projected(results: Results) -> dict[str, Any]:
     """Return what a group says of results that are images; nothing if what is reduced is none.
 
-    Each is an image of one level. Channels, and that it has labels, are told where all results are
-    measured as the elements are. A warning says what is left out.
+    Each result is an image of one level. `omero` and `image-label` come along if they are true of
+    all results. A warning tells if metadata are left out.
     """
     source, request, left = results.source, results.plan.request, results.axes
     if not isinstance(source, ZarrSource) or source.level is None:

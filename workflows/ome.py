@@ -11,7 +11,7 @@ from typing import Any
 
 from chunkfold.errors import PlanError
 from chunkfold.sources.axis_names import axis_names
-from chunkfold.sources.ome_zarr import Level, images, levels_of, ome_of, path_of
+from chunkfold.sources.ome_zarr import ImageLevel, images, levels_of, ome_of, path_of
 from chunkfold.sources.source import Source
 from chunkfold.sources.zarr_source import ZarrSource
 from chunkfold.workflows.ome_transforms import Placing, placing_of
@@ -34,7 +34,7 @@ class Image:
     placing: Placing
     """Where its elements are, in these units, before what the image says of all levels."""
     name: str = ""
-    level: Level | None = None
+    level: ImageLevel | None = None
     """The metadata of its group, if these name it."""
 
     @property
@@ -95,7 +95,7 @@ def image_of(source: Source) -> Image:
     return Image(tuple(axes), Placing.unit(ndim), _last(source))
 
 
-def _told(source: Source, level: Level) -> Image:
+def _told(source: Source, level: ImageLevel) -> Image:
     """Return what the group of an array says of it."""
     axes, ndim = level.axes, len(source.shape)
     if axes is None or len(axes) != ndim:

@@ -18,7 +18,7 @@ _NAME = re.compile(r"\w[\w -]*")
 
 
 @dataclass(frozen=True)
-class Level:
+class ImageLevel:
     """A level of an image: an array, and what the group above says of it."""
 
     group: Mapping[str, Any]
@@ -78,7 +78,7 @@ def levels_of(image: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {path: one for one in each if (path := path_of(one)) is not None}
 
 
-def level_at(above: Iterable[tuple[str, Mapping[str, Any]]]) -> Level | None:
+def level_at(above: Iterable[tuple[str, Mapping[str, Any]]]) -> ImageLevel | None:
     """Return which level an array is; None if no image has it.
 
     `above` has the groups that the array is in, nearest first: its path there, and the attributes.
@@ -86,11 +86,11 @@ def level_at(above: Iterable[tuple[str, Mapping[str, Any]]]) -> Level | None:
     for path, attributes in above:
         for one in images(attributes):
             if path in (levels := levels_of(one)):
-                return Level(ome_of(attributes), one, levels[path])
+                return ImageLevel(ome_of(attributes), one, levels[path])
     return None
 
 
-def image_name(level: Level | None, place: str) -> str | None:
+def image_name(level: ImageLevel | None, place: str) -> str | None:
     """Return what an array at a place is called: its own name, or that of the image it belongs to.
 
     Numbers name levels, not images. None if nothing there is a name.

@@ -19,7 +19,7 @@ from chunkfold.sources.array_source import copied
 from chunkfold.sources.chunk_index import Listing, list_objects
 from chunkfold.sources.direct_route import direct_of, fill_value, objects_of
 from chunkfold.sources.groups_above import groups_above
-from chunkfold.sources.ome_zarr import Level, level_at
+from chunkfold.sources.ome_zarr import ImageLevel, level_at
 from chunkfold.sources.source import Source
 from chunkfold.sources.zarr_arrays import (
     AnyArray,
@@ -90,7 +90,7 @@ class ZarrSource(Source):
         return None if self.level is None else self.level.names(self.array.ndim)
 
     @cached_property
-    def level(self) -> Level | None:
+    def level(self) -> ImageLevel | None:
         """Which level of an image of OME-Zarr it is; None if it is none."""
         return level_at(self.groups_above())
 

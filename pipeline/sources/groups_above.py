@@ -24,18 +24,19 @@ def groups_above(
 
     `address` is where the array is, if that is known. It ends where no group can be opened.
     """
-    place = PurePosixPath()
-    inner = PurePosixPath(array.path).parts
+    inner, place = PurePosixPath(array.path).parts, PurePosixPath()
     for up in range(1, _FARTHEST + 1):
-        if inner and up > len(inner):
+        if inner:
+            place = PurePosixPath(*inner[-up:])
+        else:
+            place, address = last_of(address) / place, beside(address, "").rstrip("/")
+        if up > len(inner) if inner else not address:
             return
         try:
-            if inner:
-                place = PurePosixPath(*inner[-up:])
-                node = open_as_it_is(array.store, "/".join(inner[:-up]))
-            else:
-                place, address = last_of(address) / place, beside(address, "")
-                node = open_as_it_is(*located(address, options))
+            store, path = (
+                (array.store, "/".join(inner[:-up])) if inner else located(address, options)
+            )
+            node = open_as_it_is(store, path)
         except Exception:  # noqa: BLE001 # whatever keeps it from being opened: most often none is there
             return
         if not isinstance(node, zarr.Group):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from chunkfold.sources.ome_zarr import ome_of
 from chunkfold.sources.opening import open_source
 from chunkfold.workflows.project import project
 from tests.ome_images import axes_of, ome_image
+from tests.web import served
 
 pytestmark = pytest.mark.unoptimised
 VALUES = np.random.default_rng(0).integers(0, 99, (2, 3, 4, 5)).astype("u2")
@@ -48,6 +50,26 @@ def test_axes_of_older_versions_are_named(tmp_path: Path, axes: Any):
         group = zarr.open_group(str(tmp_path / "a.zarr"))
         group.attrs["multiscales"] = [{"datasets": [{"path": "0"}], "version": "0.1"}]
     assert open_source(source).dims == ("t", "c", "z", "y", "x")
+
+
+@pytest.mark.parametrize("path", ["0", "scale0/image"])
+def test_axes_are_named_on_the_web_and_in_archives(tmp_path: Path, path: str):
+    ome_image(tmp_path / "a.zarr", VALUES, "0.4", path=path)
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for file in (tmp_path / "a.zarr").rglob("*"):
+            archive.write(file, file.relative_to(tmp_path / "a.zarr"))
+    places = [f"{tmp_path}/a.zip/{path}", f"zip://{path}::{tmp_path}/a.zip"]
+    with served(tmp_path) as web:
+        for place in (*places, f"{web.url}/a.zarr/{path}"):
+            np.testing.assert_array_equal(cf.reduce(place, "max", axis="z"), VALUES.max(1))
+        assert not any("//" in asked for asked in web.asked)
+
+
+def test_an_array_in_memory_has_no_group_where_this_process_runs(tmp_path: Path, monkeypatch):
+    ome_image(tmp_path / "a.zarr", VALUES, "0.4", path="a")
+    monkeypatch.chdir(tmp_path / "a.zarr")
+    assert open_source(zarr.create_array({}, data=VALUES)).dims is None
+    assert open_source("a").dims == tuple("czyx")
 
 
 def test_names_of_the_array_itself_are_taken_first(tmp_path: Path):

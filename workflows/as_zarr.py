@@ -18,6 +18,7 @@ from chunkfold.results.coordinates import Auxiliary
 from chunkfold.results.results import Results
 from chunkfold.workflows.groups import write_groups
 from chunkfold.workflows.names import refuse_taken_results
+from chunkfold.workflows.ome_projection import projected
 from chunkfold.workflows.outputs import format_of, shown
 
 _CALLED = {".zarr": "Zarr", ".parquet": "Parquet", ".nc": "NetCDF"}
@@ -61,6 +62,7 @@ def _write(into: zarr.Group, results: Results) -> None:
                 attributes=attributes,
                 dimension_names=results.names(part),
             )
+    into.attrs.update(projected(results))
     for name, values in results.own_labels.items():
         if name not in into:  # several quantiles are called as their axis is
             into.create_array(name, data=values, dimension_names=[name])

@@ -18,20 +18,21 @@ from chunkfold.planning.keywords import Keywords
 from chunkfold.planning.options import Op
 from chunkfold.running.run import Run
 from chunkfold.sources.neighbours import compressors_of
+from chunkfold.sources.ome_zarr import images, levels_of
 from chunkfold.sources.opening import open_node
 from chunkfold.workflows.as_json import jsonable
 from chunkfold.workflows.ome import (
+    VERSION,
+    beside_images,
     coarser_levels,
-    images,
-    levels_named,
-    multiscales,
+    multiscale,
     without,
     without_levels,
 )
-from chunkfold.workflows.ome_channels import channels
+from chunkfold.workflows.ome_channels import shown
 from chunkfold.workflows.outputs import moved, staged
 from chunkfold.workflows.pyramid_checks import Histogram, LevelFactor
-from chunkfold.workflows.pyramid_plan import Pyramid, plan_pyramid
+from chunkfold.workflows.pyramid_plan import CHANNELS, STATISTICS, Pyramid, plan_pyramid
 from chunkfold.workflows.zarr_tiles import ZarrTiles
 
 _METHOD = "chunkfold.workflows.pyramid"
@@ -66,7 +67,7 @@ def pyramid(
     out
         Path or URL of a new Zarr: a group, of an array for each level. Or that of the group which
         the source is in: the levels are then written beside it, and the group's OME-Zarr metadata
-        name the source as the finest.
+        name the source as the finest. What these say of the image stays, in a new Zarr too.
     levels
         How many there are, beside the image itself.
     op
@@ -78,8 +79,8 @@ def pyramid(
         that it names.
     statistics
         Whether minimum, maximum, mean and standard deviation of the whole image are found by the
-        way: `chunkfold` among the group's attributes has them. Viewers are then told to show the
-        image from the minimum to the maximum, unless the group says already how channels are shown.
+        way: `chunkfold` among the group's attributes has them. Viewers are then told to show each
+        channel from its minimum to its maximum, unless the group says already how it is shown.
     histogram
         Whether its elements are counted by bins, too: by these edges, if they are given.
     overwrite
@@ -129,15 +130,13 @@ def write_pyramid(
         run = _run(made, folder, out, client, on_event)
         group = zarr.open_group(str(out), mode="a")
         gone = coarser_levels(group.attrs, _METHOD, int(made.paths[-1])) if overwrite else []
-        replaced = {made.own, *made.paths}
         before = images(group.attrs)
-        others = [without(one, gone) for one in before if not levels_named(one) & replaced]
         # Until they are in their places.
         if told := without_levels(group.attrs, [*made.paths, *gone]):
             group.attrs.update(told)
         for path in made.paths:
             moved(folder / path, Path(out) / path)
-        _tell(group, made, run, others)
+        _tell(group, made, run, before, gone)
         for path in gone:  # there were more before
             _remove_array(Path(out) / path)
         if group.metadata.consolidated_metadata is not None:
@@ -166,16 +165,18 @@ def _run(
 
 
 def _tell(
-    group: zarr.Group, made: Pyramid, run: Run, others: Sequence[Mapping[str, Any]] = ()
+    group: zarr.Group,
+    made: Pyramid,
+    run: Run,
+    before: Sequence[Mapping[str, Any]] = (),
+    gone: Sequence[str] = (),
 ) -> None:
     """Write what the levels are: last, so that nobody finds levels that are not whole.
 
-    `others` are images of the group that stay as they are.
+    `before` are the images that the group had: others than this one stay, in their places. `gone`
+    are levels that are there no more.
     """
-    levels: list[tuple[str, Sequence[int]]] = []
-    if made.beside:
-        levels.append((made.own, (1,) * len(made.factors)))
-    levels += [
+    levels: list[tuple[str, Sequence[int]]] = [
         (path, [factor ** (n + 1) for factor in made.factors]) for n, path in enumerate(made.paths)
     ]
     told = {
@@ -184,14 +185,25 @@ def _tell(
         "kwargs": {"op": made.op, "factor": list(made.factors)},
         "levels": list(made.paths),
     }
-    ome = multiscales(made.image, levels, made.op, told)
-    statistics = {name: jsonable(value) for name, value in run.summary.items()}
+    own = made.own if made.beside else None
+    one = multiscale(made.image, own, levels, made.op, told, gone)
+    place = next((n for n, other in enumerate(before) if own in levels_of(other)), -1)
+    each = [
+        one if n == place else without(other, [*made.paths, *gone])
+        for n, other in enumerate(before)
+    ]
+    every = [*([one] if place < 0 else []), *(other for other in each if other is not None)]
+    statistics = {name: jsonable(value) for name, value in _answer(run, STATISTICS).items()}
+    kept = beside_images(group.attrs) if made.beside else {}
+    shown_as = shown(made.image, made.request, statistics, _answer(run, CHANNELS))
+    ome = {"version": VERSION, **shown_as, **kept, "multiscales": every}
     source = made.request.sources[0].name
-    before = group.attrs.get("ome")  # which may tell of channels and labels, too
-    kept = before if made.beside and isinstance(before, Mapping) else {}
-    shown_as = channels(made.image, made.request, run.summary)
-    ome = {**shown_as, **kept, **ome, "multiscales": [*ome["multiscales"], *others]}
     group.attrs.update({"ome": ome, "chunkfold": {"source": source, "statistics": statistics}})
+
+
+def _answer(run: Run, question: str) -> Mapping[str, Any]:
+    """Return what was found beside the levels; nothing if it was not asked for."""
+    return run.answers[question].values if question in run.answers else {}
 
 
 def _remove_array(place: Path) -> None:

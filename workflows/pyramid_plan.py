@@ -13,7 +13,9 @@ from chunkfold.planning.keywords import Keywords, options_of
 from chunkfold.planning.options import Op
 from chunkfold.planning.request import Request
 from chunkfold.sources.opening import open_node, open_source
-from chunkfold.workflows.ome import Image, image_of
+from chunkfold.sources.source import Source
+from chunkfold.workflows.ome import Image, image_of, refuse_other_version
+from chunkfold.workflows.ome_channels import apart
 from chunkfold.workflows.outputs import (
     check_output,
     check_writable,
@@ -32,6 +34,8 @@ from chunkfold.workflows.pyramid_checks import (
     windows_of,
 )
 
+STATISTICS, CHANNELS = "statistics", "channels"
+"""What is asked beside levels: of the whole image, and of each channel by itself."""
 SUMMARY = ("min", "max", "mean", "std")
 """What is told of the whole image."""
 _NOT_HERE = (
@@ -104,9 +108,14 @@ def plan_pyramid(
     # Of modes the elements are read as they are.
     read = "max" if modes else op
     given = options_of([read], {**options, "coarsen": windows, "boundary": "pad"})
-    whole = [*(SUMMARY if statistics else ()), *histograms_of(histogram)]
-    both = {"levels": given, "statistics": options_of(whole, options)} if whole else given
-    request = asked(opened, both)
+    each = {"levels": given}
+    if whole := [*(SUMMARY if statistics else ()), *histograms_of(histogram)]:
+        each[STATISTICS] = options_of(whole, options)
+    if statistics and not modes and (axes := apart(image, opened.shape)):
+        each[CHANNELS] = options_of(
+            ["min", "max"], {**_whatever_is_left(opened, options), "axis": axes}
+        )
+    request = asked(opened, each if len(each) > 1 else given)
     (name,) = request.options.names
     if modes:
         refuse_no_labels(request)
@@ -133,12 +142,22 @@ def plan_pyramid(
     return made
 
 
+def _whatever_is_left(opened: Source, options: Keywords) -> Keywords:
+    """Return options by which channels of bad chunks alone have NaN for extremes."""
+    if options.get("on_bad_chunk") != "skip":
+        return options
+    left: Keywords = {**options, "min_count": options.get("min_count") or 1}
+    return {**left, "dtype": "float64"} if opened.dtype.kind in "biu" else left
+
+
 def _check_out(made: Pyramid, out: str | Path, *, overwrite: bool) -> None:
     if not made.beside:
         refuse_sources(out, made.request.sources)
         check_output(out, (".zarr",), overwrite=overwrite)
         return
-    refuse_format_2(open_node(out).metadata.zarr_format, shown(out))
+    group = open_node(out)
+    refuse_format_2(group.metadata.zarr_format, shown(out))
+    refuse_other_version(group.attrs.asdict(), shown(out))
     for path in made.paths:
         check_writable(Path(out) / path, overwrite=overwrite)
 

@@ -1,8 +1,7 @@
-"""Groups of elements that have the same labels: which axes labels are along, and how many."""
+"""Groups of elements that have the same labels: how many, and which element is in which."""
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,19 +14,14 @@ from chunkfold.errors import PlanError
 from chunkfold.grid import Axis
 from chunkfold.planning.asked_labels import Asked, asked_labels
 from chunkfold.planning.group_keys import Keys, LabelCodes
+from chunkfold.planning.label_axes import laid
 from chunkfold.planning.options import Options
 from chunkfold.planning.own_keys import OwnKeys
 from chunkfold.positions import crossed
 from chunkfold.sources.any_labels import GroupsOfLabel, any_labels, numbers_of
-from chunkfold.sources.axis_names import (
-    AxisOption,
-    Named,
-    axis_names,
-    axis_numbers,
-    normalized_axes,
-)
+from chunkfold.sources.axis_names import Named
 from chunkfold.sources.bins import Bins, Intervals
-from chunkfold.sources.label_numbers import narrow, transposed
+from chunkfold.sources.label_numbers import narrow
 from chunkfold.sources.labels import GivenLabels
 
 AnyKeys = Keys | OwnKeys
@@ -149,10 +143,7 @@ def _factor(
     given = any_labels(
         asked.by, source, options.storage_options, mask_and_scale=bool(options.mask_and_scale)
     )
-    along = _axes(given, asked, options, source, chosen, reduced)
-    _refuse_kept(given, along, source, reduced)
-    order = sorted(range(len(along)), key=lambda n: along[n])
-    given, along = transposed(given, order), sorted(along)
+    given, along = laid(given, asked.by_axis, options, source, chosen, reduced)
     cut = [chosen[n].index for n in along]
     values, missing = crossed(given.values, cut), crossed(given.missing, cut)
     codes, label = numbers_of(asked.by, given, values, missing, asked.groups)
@@ -182,94 +173,3 @@ def _apart(labels: Sequence[GroupsOfLabel]) -> tuple[GroupsOfLabel, ...]:
             "give one of them under another name, as a DataArray's rename does"
         )
     return tuple(made)
-
-
-def _axes(
-    given: GivenLabels,
-    asked: Asked,
-    options: Options,
-    source: Named,
-    chosen: Sequence[Axis],
-    reduced: set[int],
-) -> list[int]:
-    """Return which of the source's axes each axis of labels is."""
-    if asked.by_axis is not None:
-        return _named(given, asked.by_axis, options, source, chosen)
-    names = axis_names(source, range(len(source.shape))) or []
-    dims = given.dims or ()
-    known = [dim for dim in dims if dim is not None and dim in names]
-    if known and len(known) < len(dims):
-        raise PlanError(
-            f"{given.name}: labels have axes {', '.join(map(str, dims))}, of which {source.name} "
-            f"has {', '.join(known)} alone: say with by_axis= which axes they are along"
-        )
-    if dims and all(dim is not None and names.count(dim) == 1 for dim in dims):
-        return _fitting(given, [names.index(dim) for dim in dims], source)
-    return _by_extents(given, source, reduced)
-
-
-def _named(
-    given: GivenLabels, by_axis: AxisOption, options: Options, source: Named, chosen: Sequence[Axis]
-) -> list[int]:
-    one = int(by_axis) if isinstance(by_axis, np.integer) else by_axis
-    if not isinstance(one, (int, str)) and not len(one or ()):
-        raise PlanError(f"by_axis is {by_axis!r}; give the axes that labels are along")
-    numbers = axis_numbers(source, one, options.selection)
-    each: list[int] = [numbers] if isinstance(numbers, int) else list(numbers or ())
-    alive = [n for n, one in enumerate(chosen) if not one.dropped]
-    normalized_axes(each, len(alive))  # sees that they are axes
-    return _fitting(given, [alive[n] for n in each], source)
-
-
-def _fitting(given: GivenLabels, along: list[int], source: Named) -> list[int]:
-    """See that labels have the extents of the axes that they are along."""
-    extents = tuple(source.shape[n] for n in along)
-    if extents != given.shape:
-        raise PlanError(
-            f"{given.name}: labels have shape {given.shape}, but {_axes_text(source, along)} of "
-            f"{source.name} has {extents}: give a label for each place, before any selection"
-        )
-    return along
-
-
-def _by_extents(given: GivenLabels, source: Named, reduced: set[int]) -> list[int]:
-    """Find the axes that have the extents of labels: the only ones, or the last ones.
-
-    Of several those that are reduced: groups are made of no others.
-    """
-    ndim, each = len(given.shape), range(len(source.shape))
-    fits = [
-        list(axes)
-        for axes in itertools.combinations(each, ndim)
-        if tuple(source.shape[n] for n in axes) == given.shape
-    ]
-    usable = [axes for axes in fits if reduced.issuperset(axes)] or fits
-    last = list(each)[-ndim:]
-    if len(usable) == 1:
-        return usable[0]
-    if last in usable:
-        return last
-    found = "none of its axes have" if not usable else "several of its axes have"
-    raise PlanError(
-        f"{given.name}: labels have shape {given.shape}, and {source.name} has {source.shape}: "
-        f"{found} these extents; name those that are meant with by_axis="
-    )
-
-
-def _refuse_kept(
-    given: GivenLabels, along: Sequence[int], source: Named, reduced: set[int]
-) -> None:
-    kept = [n for n in along if n not in reduced]
-    if kept:
-        verb = "is" if len(kept) == 1 else "are"
-        raise PlanError(
-            f"{given.name}: labels are along {_axes_text(source, along)} of {source.name}, but "
-            f"{_axes_text(source, kept)} {verb} not reduced: groups are made of what is reduced, "
-            f"so name {'it' if len(kept) == 1 else 'them'} in axis= too"
-        )
-
-
-def _axes_text(source: Named, along: Sequence[int]) -> str:
-    names = axis_names(source, along) or [None] * len(along)
-    told = (str(n) if name is None else repr(name) for n, name in zip(along, names, strict=True))
-    return ("axis " if len(along) == 1 else "axes ") + ", ".join(told)

@@ -116,13 +116,6 @@ class Run:
         return self.answers[""].results
 
     @property
-    def summary(self) -> Mapping[str, Any]:
-        """Results by op of questions beside one whose own leave as they come; empty until then."""
-        answers, streams = self._execution.answers.values(), self.plan.request.streams
-        found = [one.values for one in answers if streams and not one.plan.request.streams]
-        return {op: value for values in found for op, value in values.items()}
-
-    @property
     def groups(self) -> np.ndarray | Mapping[str, np.ndarray] | None:
         """Labels of the groups, in the order of the results; None if there are no groups.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -124,4 +124,12 @@ def transposed(given: GivenLabels, order: Sequence[int]) -> GivenLabels:
     """Put the axes of labels in another order."""
     dims = None if given.dims is None else tuple(given.dims[n] for n in order)
     values, missing = given.values.transpose(order), given.missing.transpose(order)
+    return replace(given, values=values, missing=missing, dims=dims)
+
+
+def without_axes(given: GivenLabels, lacking: Collection[int]) -> GivenLabels:
+    """Leave out axes of one element, along which labels are the same for all elements."""
+    left = None if given.dims is None else enumerate(given.dims)
+    dims = None if left is None else tuple(dim for n, dim in left if n not in lacking)
+    values, missing = (np.squeeze(one, tuple(lacking)) for one in (given.values, given.missing))
     return replace(given, values=values, missing=missing, dims=dims)

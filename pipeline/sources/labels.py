@@ -19,7 +19,9 @@ from chunkfold.errors import PlanError, SourceError
 from chunkfold.redaction import shown_address
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.cf_packing import packing_of
+from chunkfold.sources.ome_zarr import image_name
 from chunkfold.sources.opening import check_dtype, open_any
+from chunkfold.sources.source import Source
 from chunkfold.sources.zarr_source import ZarrSource
 from chunkfold.stores.addresses import NO_OPTIONS
 from chunkfold.stores.regular_files import refuse_special
@@ -144,9 +146,15 @@ def _read_zarr(
         values = source.whole()
         packing = packing_of(source) if mask_and_scale else None
         values = values if packing is None else packing.values(values)
-    array = source.array if isinstance(source, ZarrSource) else None
-    called = PurePosixPath((array and array.path) or source.name).stem
-    return _given(values, source.dims, source.name, called, fractions=fractions)
+    return _given(values, source.dims, source.name, _called(source), fractions=fractions)
+
+
+def _called(source: Source) -> str:
+    """Return what an array is called; a level of an image as the image is."""
+    if not isinstance(source, ZarrSource):
+        return PurePosixPath(source.name).stem
+    inner = source.array.path
+    return image_name(source.level, inner) or image_name(source.level, source.name) or ""
 
 
 def refuse_many(name: str, nbytes: int, count: int) -> None:

@@ -6,11 +6,9 @@ The one place that decides which array is a coordinate of which axis.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
-import zarr
 from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
 
 from chunkfold.sources.concatenation import ConcatenatedSource
@@ -21,7 +19,7 @@ from chunkfold.sources.h5_source import H5Source
 from chunkfold.sources.joined_neighbours import joined_neighbour
 from chunkfold.sources.joined_values import common_attributes
 from chunkfold.sources.neighbour_array import Neighbour, array_in_memory
-from chunkfold.sources.opening import open_beside, open_node
+from chunkfold.sources.opening import open_beside
 from chunkfold.sources.reordered_source import ReorderedSource
 from chunkfold.sources.source import Source
 from chunkfold.sources.zarr_source import ZarrSource
@@ -111,13 +109,6 @@ def group_attributes(source: Source) -> Mapping[str, Any]:
             return group_attributes_of(source)
         if not isinstance(source, ZarrSource):
             return {}
-        array, address = source.array, (source.local_path or source.address or "").rstrip("/")
-        if array.path:
-            above = str(PurePosixPath(array.path).parent)
-            found = zarr.open_group(array.store, path="" if above == "." else above, mode="r")
-            return found.attrs.asdict()
-        folder = address.rpartition("/")[0]
-        node = open_node(folder) if folder else None
-        return {} if node is None else node.attrs.asdict()
+        return next((said for _, said in source.groups_above()), {})
     except Exception:  # noqa: BLE001 # whatever keeps it from being opened: most often none is there
         return {}

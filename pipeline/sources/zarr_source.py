@@ -19,6 +19,8 @@ from chunkfold.settings import StorageOptions
 from chunkfold.sources.array_source import copied
 from chunkfold.sources.chunk_index import Listing, list_objects
 from chunkfold.sources.direct_route import direct_of, fill_value, objects_of
+from chunkfold.sources.groups_above import groups_above
+from chunkfold.sources.ome_zarr import ImageLevel, level_at
 from chunkfold.sources.source import Source
 from chunkfold.sources.zarr_arrays import (
     AnyArray,
@@ -80,13 +82,22 @@ class ZarrSource(Source):
 
     @property
     def dims(self) -> tuple[str | None, ...] | None:
-        """Names of the axes: zarr's, or xarray's."""
+        """Names of the axes: zarr's, or xarray's, or those of the image that it is a level of."""
         names: Any = getattr(self.array.metadata, "dimension_names", None)
-        names = names or self.attributes.get("_ARRAY_DIMENSIONS")
+        names = names if any(names or ()) else self.attributes.get("_ARRAY_DIMENSIONS")
         fits = isinstance(names, (list, tuple)) and len(names) == self.array.ndim
-        if not fits or not all(name is None or isinstance(name, str) for name in names):
-            return None
-        return tuple(names)
+        if fits and all(name is None or isinstance(name, str) for name in names):
+            return tuple(names)
+        return None if self.level is None else self.level.names(self.array.ndim)
+
+    @cached_property
+    def level(self) -> ImageLevel | None:
+        """Which level of an image of OME-Zarr it is; None if it is none."""
+        return level_at(self.groups_above())
+
+    def groups_above(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yield the groups that it is in: see `chunkfold.sources.groups_above`."""
+        return groups_above(self.array, self.local_path or self.address or "", self.options)
 
     @property
     def attributes(self) -> Mapping[str, Any]:

@@ -377,13 +377,15 @@ def test_viewers_are_told_from_where_to_where(tmp_path: Path, dtype, channels, l
     values = np.random.default_rng(5).integers(8, 200, (channels, 20, 30)).astype(dtype)
     values[0, 3, 4], values[-1, 5, 6] = 7, 200
     path = image(tmp_path / "a", values, (1, 10, 10), dimension_names=("c", "y", "x"))
-    ome: Any = pyramid(path, tmp_path / "a", 2).attrs["ome"]
-    found = ome["omero"]["channels"]
-    window = {"start": 7, "end": 200, "min": least, "max": most}
-    assert [one["window"] for one in found] == [window] * channels
-    assert all(re.fullmatch("[0-9A-F]{6}", one["color"]) for one in found)
     none: Any = pyramid(path, tmp_path / "b", 2, statistics=False).attrs["ome"]
     assert "omero" not in none
+    ome: Any = pyramid(path, tmp_path / "a", 2).attrs["ome"]
+    found = ome["omero"]["channels"]
+    for one, own in zip(found, values, strict=True):
+        ends = {"start": own.min(), "end": own.max()}
+        whole = {"min": least, "max": most} if dtype == "u1" else {"min": 7, "max": 200}
+        assert one["window"] == whole | ends
+    assert all(re.fullmatch("[0-9A-F]{6}", one["color"]) for one in found)
 
 
 @pytest.mark.parametrize(

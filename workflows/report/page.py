@@ -64,13 +64,15 @@ def render(record: Record) -> str:
 def _section(key: str, entry: Mapping[str, Any], run: Run) -> dict[str, Any]:
     """Return what the template shows of one array."""
     seconds = entry["seconds"] or 1e-9
+    folded = sum(device["bytes"] for device in entry["devices"])
     return {
         "key": key,
         "entry": entry,
-        "rate": entry["bytes"] / seconds,
+        "folded": folded,
+        "rate": folded / seconds,
         "results": [_result(name, value, step_of(run.plan)) for name, value in run.values.items()],
         "timeline": svg.timeline(entry["devices"], entry["readers"]),
-        "rates": _rates(entry, seconds) if run.values else Markup(""),
+        "rates": _rates(entry, folded / seconds) if run.values else Markup(""),
         "plan": str(run.plan),
     }
 
@@ -95,7 +97,7 @@ def _extent(array: np.ndarray) -> str:
     return f"{array.dtype}, {shape}, from {low} to {high}"
 
 
-def _rates(entry: Mapping[str, Any], seconds: float) -> Markup:
+def _rates(entry: Mapping[str, Any], rate: float) -> Markup:
     """Draw how fast the run was, beside what its readers could have brought had they never waited.
 
     That is the floor: nobody reads and decodes these chunks faster with so many threads.
@@ -105,7 +107,7 @@ def _rates(entry: Mapping[str, Any], seconds: float) -> Markup:
         return Markup("")
     floor = sum(nbytes / reading * entry["readers"] for nbytes, reading in busy)
     named = {
-        "this run": entry["bytes"] / seconds,
+        "this run": rate,
         f"{entry['readers']} threads that never wait": floor,
     }
     return svg.rates(named)

@@ -96,9 +96,9 @@ def command(
     _tell_packed(job, (one.source for one in outcome.reduced.values()), quiet=quiet)
     if not quiet:
         err.print(f"wrote {job.output.path} and {manifest_path(job)}", markup=False)
-    if outcome.skipped:
-        if not json_lines:
-            tell_skipped(outcome.skipped, outcome.elements)
+    if outcome.skipped and not json_lines:
+        tell_skipped(outcome.skipped, outcome.elements)
+    if outcome.skipped or outcome.record.left_out:
         click.get_current_context().exit(EXIT_SKIPPED)
 
 

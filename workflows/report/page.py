@@ -12,6 +12,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from chunkfold.kernels.catalogue.finish_functions import BIN
+from chunkfold.printable import printable
 from chunkfold.running.run import Run
 from chunkfold.units import size_text
 from chunkfold.workflows.as_json import json_text, jsonable
@@ -50,7 +51,7 @@ def _write(record: Record, out: str | None) -> None:
 
 def render(record: Record) -> str:
     """Return the page. It loads nothing: its policy forbids that, and scripts."""
-    environment = Environment(autoescape=True, undefined=StrictUndefined)
+    environment = Environment(autoescape=True, undefined=StrictUndefined, finalize=_shown)
     environment.filters |= {"size": size_text}
     template = environment.from_string(
         files("chunkfold.workflows.report").joinpath("page.html").read_text("utf-8")
@@ -59,6 +60,13 @@ def render(record: Record) -> str:
     runs = [_section(key, manifest["runs"][key], run) for key, run in record.runs.items()]
     text = json_text(_without_timelines(manifest), indent=2)
     return template.render(manifest=manifest, runs=runs, manifest_text=text)
+
+
+def _shown(value: Any) -> Any:
+    """Return what the template inserts: a text as `printable` spells its lines."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return "\n".join(map(printable, value.split("\n")))
 
 
 def _section(key: str, entry: Mapping[str, Any], run: Run) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from chunkfold.errors import OutputError, PlanError
 from chunkfold.redaction import shown_address
 from chunkfold.sources.source import Source
 from chunkfold.stores.addresses import is_zarr
+from chunkfold.workflows.exchange import exchanged
 from chunkfold.workflows.staging_folder import before_of, clear_staging, staging_folder
 from chunkfold.workflows.uploads import EXISTS, check_remote, upload
 
@@ -226,7 +227,7 @@ def _folder_of(path: Path, *, remote: bool) -> AbstractContextManager[Path]:
 
 
 def _put(made: Path, path: Path, *, overwrite: bool) -> None:
-    """Move what was made into its place; what was there goes the moment before."""
+    """Move what was made into its place, where something may be that goes."""
     if overwrite:
         # A file takes the place of another by itself; folders do not.
         aside = os.path.lexists(path) and (path.is_dir() or made.is_dir())
@@ -262,7 +263,13 @@ def _link(made: Path, path: Path) -> None:
 
 
 def _move(made: Path, path: Path, before: Path | None) -> None:
-    """Move what was made into its place; what is to go is set aside, and put back if that fails."""
+    """Move what was made into its place; what is to go to `before` may end in the other's place.
+
+    Where names cannot be exchanged it is set aside first, and put back if that fails; should the
+    process be killed between the two, the next command puts it back.
+    """
+    if before is not None and exchanged(made, path):
+        return
     try:
         if before is not None:
             path.rename(before)

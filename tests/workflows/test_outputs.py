@@ -21,6 +21,7 @@ import chunkfold as cf
 from chunkfold import PlanError
 from chunkfold.errors import OutputError
 from chunkfold.results.results import Results
+from chunkfold.workflows import outputs
 from chunkfold.workflows.job.lock import lock_path, locked
 from chunkfold.workflows.normalize import apply, normalization
 from chunkfold.workflows.outputs import check_output, moved, naming, staged
@@ -177,6 +178,13 @@ def test_files_take_their_place_where_there_are_no_links(tmp_path: Path, monkeyp
     assert (tmp_path / "o.json").read_text() == "new"
 
 
+@pytest.fixture
+def apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Be on a system that cannot exchange two names at once."""
+    monkeypatch.setattr(outputs, "exchanged", lambda *_: False)
+
+
+@pytest.mark.usefixtures("apart")
 def test_an_array_that_cannot_be_moved_leaves_what_was_there(tmp_path: Path, monkeypatch):
     made, out = tmp_path / "staging" / "0", tmp_path / "0"
     made.parent.mkdir()
@@ -191,6 +199,7 @@ def test_an_array_that_cannot_be_moved_leaves_what_was_there(tmp_path: Path, mon
     assert made_of(out) == "new"
 
 
+@pytest.mark.usefixtures("apart")
 def test_an_interrupt_between_two_renames_loses_nothing(tmp_path: Path, monkeypatch):
     out = tmp_path / "o.zarr"
     write(out, "old", folder=True)
@@ -206,6 +215,7 @@ def test_an_interrupt_between_two_renames_loses_nothing(tmp_path: Path, monkeypa
     assert list(tmp_path.iterdir()) == [out]
 
 
+@pytest.mark.usefixtures("apart")
 @pytest.mark.parametrize("call", ["rename", "replace"])
 @pytest.mark.parametrize("late", [False, True], ids=["before the call", "behind it"])
 def test_an_interrupt_while_it_takes_its_place_leaves_one_of_both(

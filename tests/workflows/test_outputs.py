@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -261,7 +262,7 @@ def rows() -> Results:
 
 
 @pytest.mark.usefixtures("full")
-@pytest.mark.parametrize("name", ["o.json", "o.zarr", "o.csv", "o.parquet"])
+@pytest.mark.parametrize("name", ["o.json", "o.zarr", "o.csv", "o.parquet", "o.nc"])
 def test_an_output_that_there_is_no_room_for_is_named(tmp_path: Path, rows: Results, name: str):
     if name.endswith("parquet"):
         pytest.importorskip("pyarrow")
@@ -270,6 +271,40 @@ def test_an_output_that_there_is_no_room_for_is_named(tmp_path: Path, rows: Resu
         write_results(out, {"": rows})
     assert str(out) in str(raised.value)
     assert list(tmp_path.iterdir()) == []
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+import numpy as np
+import chunkfold as cf
+from chunkfold.errors import OutputError
+from chunkfold.workflows.writing import write_results
+
+found = cf.submit(np.random.default_rng(0).random((60_000, 2)), "sum", axis=1).results
+most = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), most))
+try:
+    write_results(sys.argv[1], {key: found for key in sys.argv[3:]}, overwrite=True)
+except OutputError as error:
+    sys.exit(f"said: {error}")
+"""
+"""Writes a NetCDF where no file may have more than so many bytes."""
+
+
+@pytest.mark.parametrize("most", [0, 1 << 10, 5000, 200_000, 700_000])
+@pytest.mark.parametrize("groups", [[""], ["a", "b/c"]], ids=["one", "several"])
+def test_a_process_outlives_a_netcdf_that_there_is_no_room_for(
+    tmp_path: Path, most: int, groups: list[str]
+):
+    """HDF5's library ends a process that holds a file of its own which it could not close."""
+    out = tmp_path / "o.nc"
+    out.write_text("old")
+    done = finished([sys.executable, "-c", FULL, out, most, *groups], 60)
+    room = most > 500_000 * len(groups)
+    assert (done.returncode, out.read_bytes()[:4] == b"\x89HDF") == (1 - room, room), done.stderr
+    assert (f"said: output {out} cannot be written: File too large; make" in done.stderr) != room
+    assert list(tmp_path.iterdir()) == [out]
 
 
 def test_a_normalized_array_that_there_is_no_room_for_is_named(

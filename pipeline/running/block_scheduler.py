@@ -154,6 +154,9 @@ class BlockScheduler:
         quiet = now - self._heard
         watched = self._backend.watch(quiet)
         self._news |= watched.went_on
+        # Who joins gets blocks, too; a cluster that adapts grows by those that wait.
+        under_way = 2 * watched.workers * self._plan.threads
+        self._most_under_way = max(self._most_under_way, under_way)
         for worker, reason in watched.removed.items():
             self._stopped.append(worker)
             self._emit(WorkerRetired(self._run, worker, reason))

@@ -22,7 +22,7 @@ import chunkfold as cf
 from chunkfold import PlanError
 from chunkfold.errors import OutputError
 from chunkfold.results.results import Results
-from chunkfold.workflows import outputs
+from chunkfold.workflows import placing
 from chunkfold.workflows.job.lock import lock_path, locked
 from chunkfold.workflows.normalize import apply, normalization
 from chunkfold.workflows.outputs import check_output, moved, naming, staged
@@ -182,7 +182,7 @@ def test_files_take_their_place_where_there_are_no_links(tmp_path: Path, monkeyp
 @pytest.fixture
 def apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Be on a system that cannot exchange two names at once."""
-    monkeypatch.setattr(outputs, "exchanged", lambda *_: False)
+    monkeypatch.setattr(placing, "exchanged", lambda *_: False)
 
 
 @pytest.mark.usefixtures("apart")

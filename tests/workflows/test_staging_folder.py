@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import zarr
 
-from chunkfold.workflows import exchange, outputs
+from chunkfold.workflows import exchange, placing
 from chunkfold.workflows import staging_folder as folders
 from chunkfold.workflows.outputs import check_output, staged
 from chunkfold.workflows.staging_folder import before_of, clear_staging, staging_folder
@@ -95,7 +95,7 @@ def test_the_next_command_removes_what_a_killed_one_left(tmp_path: Path):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from chunkfold.workflows import outputs
+from chunkfold.workflows import outputs, placing
 
 out, at, atomic = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "at once"
 steps = 0
@@ -110,7 +110,7 @@ def count(event, args):
 
 
 if not atomic:
-    outputs.exchanged = lambda *_: False
+    placing.exchanged = lambda *_: False
 sys.addaudithook(count)
 outputs.check_output(out, overwrite=True)
 with outputs.staged(out, overwrite=True) as made:
@@ -160,7 +160,7 @@ def test_names_are_exchanged_and_what_cannot_be_is_told(tmp_path: Path):
 
 
 def test_what_cannot_be_put_back_is_kept(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(outputs, "exchanged", lambda *_: False)
+    monkeypatch.setattr(placing, "exchanged", lambda *_: False)
     out = tmp_path / "out.zarr"
     with staged(out) as made:
         made.mkdir()

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import dask
 from distributed import Client
 
 from chunkfold.api import plan, submit
@@ -19,6 +20,7 @@ from chunkfold.planning.request import Request
 from chunkfold.printable import printable
 from chunkfold.results.results import Results
 from chunkfold.running.run import Run
+from chunkfold.settings import WORKER_LOSSES, worker_losses
 from chunkfold.sources.source import Source
 from chunkfold.workflows.job.clusters import check_cluster, job_client, planned_workers
 from chunkfold.workflows.job.lock import locked
@@ -152,7 +154,11 @@ def run_job(
         requests = check_job(job, record.left_out)
         with reported(record, job.output.report), recorded(record, manifest_path(job)):
             reduced = {}
-            with job_client(job.cluster) as client:
+            losses = job.limits.worker_losses or worker_losses()
+            with (
+                dask.config.set({WORKER_LOSSES: losses}),
+                job_client(job.cluster) as client,
+            ):
                 if on_client is not None:
                     on_client(client)
                 limit = job.limits.time

@@ -60,7 +60,8 @@ class EventListener:
         """Subscribe for the first run."""
         with self._lock:
             if not self._emits:
-                self._others = client._event_handlers.get(_ALL)
+                before = client._event_handlers.get(_ALL)
+                self._others = None if before == self._hear_all else before
                 client.subscribe_topic(self.topic, self)
                 client.subscribe_topic(_ALL, self._hear_all)
             self._emits[run] = None
@@ -75,11 +76,12 @@ class EventListener:
             self._removals.pop(run, None)
             if self._emits.pop(run, self) is self or self._emits:
                 return
-            for topic in (self.topic,) if self._others else (self.topic, _ALL):
-                client.unsubscribe_topic(topic)
-                client._event_handlers.pop(topic, None)  # which Dask would keep
-            if self._others:
+            client.unsubscribe_topic(self.topic)
+            client._event_handlers.pop(self.topic, None)  # which Dask would keep
+            if self._others is not None:
                 client._event_handlers[_ALL] = self._others
+            else:  # the handler stays: Dask logs a fault of what comes meanwhile
+                client.unsubscribe_topic(_ALL)
 
 
 _ears: WeakKeyDictionary[Client, EventListener] = WeakKeyDictionary()

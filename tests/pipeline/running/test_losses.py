@@ -16,11 +16,15 @@ from distributed import Client, LocalCluster
 
 import chunkfold as cf
 from chunkfold.cluster.event_listener import listener_of
+from chunkfold.cluster.joining import connect
 from chunkfold.errors import WorkerLostError
 from chunkfold.events import BlockProgress, Event
 from chunkfold.planning import blocks, planner
 from chunkfold.workflows.cli import _CODES, EXIT_FAILED
+from tests.conftest import DEVICES
 from tests.pipeline.running.test_shared_tasks import left
+from tests.processes import started, worker_command
+from tests.stops import scheduled, slow_array
 
 pytestmark = pytest.mark.unoptimised
 ROWS = 12
@@ -96,6 +100,32 @@ def test_workers_that_are_sent_away_do_not_count(client: Client):
         run = cf.submit(slow, "sum", client=other, on_event=send_away)
         assert run.result(200) == ROWS * 500
     assert len(gone) == 2
+    assert run.attempts.again >= 1
+    assert run.attempts.stopped == ()
+
+
+def test_a_worker_command_that_is_ended_sends_its_workers_away(tmp_path: Path):
+    """What they had made goes to others, and what they had begun begins there."""
+    halves = [part.spec for part in cf.devices(f"{DEVICES[0].spec}/2")]
+    with (
+        dask.config.set({"chunkfold.workers.losses": 1}),
+        slow_array(tmp_path) as (web, _, array),
+        scheduled(tmp_path) as (_, address),
+        started(worker_command(address, halves[0]), tmp_path / "one.log") as ended,
+        connect(address) as other,
+    ):
+        other.wait_for_workers(1, timeout=60)
+        (first,) = other.scheduler_info(n_workers=-1)["workers"]
+        with started(worker_command(address, halves[1]), tmp_path / "two.log"):
+            other.wait_for_workers(2, timeout=60)
+
+            def end(event: Event) -> None:
+                if isinstance(event, BlockProgress) and event.worker == first:
+                    ended.send_signal(signal.SIGTERM)
+
+            run = cf.submit(f"{web.url}/a.zarr", "sum", client=other, on_event=end)
+            assert run.result(200) == array.sum(dtype="i8")
+            assert ended.wait(60) == 0
     assert run.attempts.again >= 1
     assert run.attempts.stopped == ()
 

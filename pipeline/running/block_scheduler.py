@@ -114,6 +114,7 @@ class BlockScheduler:
                 except PartialsLostError:
                     del self._roots[tiles]
                     self._make_again(TreeNode(tiles, self._branches[tiles].tree.levels, 0))
+        self._roots.clear()  # who asked for them may let them go one by one
         roots = [(tiles, gathered[tiles]) for tiles in self._branches]
         self._check([folded for _, folded in roots])
         return roots

@@ -8,7 +8,7 @@ ChunkfoldError
 +-- DeviceError         a device is missing, refused, or failed while working
 |   +-- BuildError      a kernel did not build; carries the compiler's log
 |   +-- WorkerLostError a worker cannot use its device any more
-|       +-- WorkerStoppedError a worker's process is stopped, or its host has gone
+|       +-- WorkerStoppedError a worker's process died, left or is stopped, or its host has gone
 +-- MonoidError         a reduction is unknown or not defined well
 +-- RangeError          a result does not fit its dtype
 +-- PlanError           what is asked cannot be planned: axes, selection, memory
@@ -190,7 +190,12 @@ class WorkerLostError(DeviceError):
 
 
 class WorkerStoppedError(WorkerLostError):
-    """A worker is not heard any more while others are; its work goes to them."""
+    """A worker died, left, or is not heard any more while others are; its work goes to them."""
+
+    def __init__(self, message: str, worker: str, *, planned: bool = False) -> None:
+        super().__init__(message, worker)
+        self.planned = planned
+        """Whether it was sent away: its tasks did nothing to it."""
 
 
 class PlanError(ChunkfoldError, ValueError):

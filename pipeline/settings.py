@@ -20,6 +20,9 @@ _DASHBOARD = "chunkfold.dashboard.address"
 _REQUESTS = "chunkfold.remote.requests"
 REQUESTS = 100
 """Most requests in flight for each host, of all workers of one machine together."""
+WORKER_LOSSES = "chunkfold.workers.losses"
+LOSSES = 4
+"""Workers that a task loses before it is taken for what kills them."""
 RETRY_S = 60.0
 """How long a request is tried again that fails by the server's or the network's fault."""
 STALL_S = 30.0
@@ -97,6 +100,20 @@ def metadata_bytes() -> int:
     if most <= 0:
         raise PlanError(f"{name} is {given!r}; give bytes, such as '64 MiB'")
     return most
+
+
+def worker_losses() -> int:
+    """Return how many workers a task may lose before the run ends: `chunkfold.workers.losses`.
+
+    Raises
+    ------
+    PlanError
+        If it is no such number.
+    """
+    given = dask.config.get(WORKER_LOSSES, LOSSES)
+    if not isinstance(given, int) or isinstance(given, bool) or given < 1:
+        raise PlanError(f"{WORKER_LOSSES} is {given!r}; give a number of at least 1")
+    return given
 
 
 def dashboard_address() -> str:

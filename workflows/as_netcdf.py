@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,9 +19,9 @@ from chunkfold.workflows.names import refuse_taken_results
 
 if TYPE_CHECKING:
     import xarray
+    from typing_extensions import Buffer
 
 _NEEDED = ("xarray", "h5netcdf", "h5py")
-_ENGINE: Any = "h5netcdf"
 
 
 def check_netcdf(out: str | Path) -> None:
@@ -50,10 +51,51 @@ def write_netcdf(path: Path, reduced: Mapping[str, Results]) -> None:
     PlanError
         If a result has the name of something that comes along.
     """
-    for key, one in reduced.items():
+    import h5netcdf
+    from xarray.backends import H5NetCDFStore
+
+    for one in reduced.values():
         refuse_taken_results(one)
-        mode: Any = "a" if path.exists() else "w"
-        dataset_of(one).to_netcdf(path, mode=mode, group=key or None, engine=_ENGINE)
+    with _Forgiving(path, "w+") as file:
+        with h5netcdf.File(file, "w") as made:
+            for key, one in reduced.items():
+                group = made.create_group(key) if key else made
+                dataset_of(one).dump_to_store(H5NetCDFStore(group))
+                file.check()
+        file.check()
+
+
+class _Forgiving(io.FileIO):
+    """A file that HDF5 never sees fail: its library ends the process if it cannot close a file.
+
+    What cannot be written is dropped, and `check` says so.
+    """
+
+    _failure: BaseException | None = None
+
+    def write(self, data: Buffer) -> int:
+        """Write all of it, unless something could not be written before."""
+        left = memoryview(data).cast("B")
+        whole = len(left)
+        try:
+            while self._failure is None and left:
+                left = left[super().write(left) :]
+        except BaseException as error:  # noqa: BLE001 # an interrupt too: it is raised later
+            self._failure = error
+        return whole
+
+    def truncate(self, size: int | None = None) -> int:
+        """Change its length."""
+        try:
+            return super().truncate(size)
+        except OSError as error:
+            self._failure = self._failure or error
+            return size or 0
+
+    def check(self) -> None:
+        """Raise why something could not be written."""
+        if self._failure is not None:
+            raise self._failure
 
 
 def dataset_of(results: Results) -> xarray.Dataset:

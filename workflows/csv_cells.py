@@ -1,11 +1,23 @@
-"""Cells of a CSV that no spreadsheet takes for a formula."""
+"""Cells of a CSV: no spreadsheet takes one for a formula, and all of a text is seen."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from chunkfold.printable import printable
+
 _BEGINS = tuple("=+-@\t\r\n＝＋－＠")  # noqa: RUF001 # spreadsheets read wide letters, too
 """What a formula begins with, by OWASP's page on CSV injection."""
+
+
+def shown(cell: Any) -> Any:
+    r"""Return a cell that is `harmless`; a text spelled as `printable` has it.
+
+    >>> shown("a\x1b]0;b\u202ec"), shown("\t=1"), shown(-1.5)
+    ('a\\x1b]0;b\\u202ec', "'\\t=1", -1.5)
+    """
+    kept = harmless(cell)
+    return printable(kept) if isinstance(kept, str) else kept
 
 
 def harmless(cell: Any) -> Any:

@@ -42,8 +42,10 @@ class Record:
     """What was asked for, as JSON has it."""
     runs: dict[str, Run] = field(default_factory=dict)
     """By what outputs call their sources."""
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Why arrays of a job are not read, by their names."""
     status: str = "done"
-    """"done", "skipped" (done, but for bad chunks), "failed", "interrupted"."""
+    """"done", "skipped" (done, but for bad chunks or arrays), "failed", "interrupted"."""
     error: str | None = None
     manifest: dict[str, Any] = field(default_factory=dict)
     """What stands in the manifest; empty until the work has ended."""
@@ -63,6 +65,9 @@ class Record:
             "python": platform.python_version(),
             "versions": {name: metadata.version(name) for name in _PACKAGES},
             "settings": _told(self.settings),
+            "left_out": [
+                {"name": name, "reason": reason} for name, reason in self.left_out.items()
+            ],
             "runs": {key: _run_entry(run) for key, run in self.runs.items()},
         }
 
@@ -73,7 +78,9 @@ def recorded(record: Record, path: str | None) -> Iterator[Record]:
     with written_in_the_end(lambda: _write(record, path)):
         try:
             yield record
-            if record.status == "done" and any(run.skipped for run in record.runs.values()):
+            if record.status == "done" and (
+                record.left_out or any(run.skipped for run in record.runs.values())
+            ):
                 record.status = "skipped"
         except BaseException as error:
             interrupted = isinstance(error, KeyboardInterrupt)

@@ -16,6 +16,7 @@ from chunkfold.errors import OutputError, PlanError
 from chunkfold.redaction import shown_address
 from chunkfold.sources.source import Source
 from chunkfold.stores.addresses import is_zarr
+from chunkfold.workflows.placing import move, put
 from chunkfold.workflows.staging_folder import before_of, clear_staging, staging_folder
 from chunkfold.workflows.uploads import EXISTS, check_remote, upload
 
@@ -33,8 +34,6 @@ _REMOVAL_DEADLINE_S = 20.0
 _STAYS_AWAY_S = 0.3
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 """How the system says that there is no room: it names no file."""
-_THERE = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}
-"""How the system says that something is there already."""
 
 
 def format_of(out: str | Path) -> str:
@@ -160,7 +159,7 @@ def staged(out: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
             if remote:
                 upload(made, str(out), overwrite=overwrite)
             else:
-                _put(made, path, overwrite=overwrite)
+                put(made, path, overwrite=overwrite)
             done = True
         finally:
             if done:  # nobody writes to it any more
@@ -225,55 +224,6 @@ def _folder_of(path: Path, *, remote: bool) -> AbstractContextManager[Path]:
     return staging_folder(path)
 
 
-def _put(made: Path, path: Path, *, overwrite: bool) -> None:
-    """Move what was made into its place; what was there goes the moment before."""
-    if overwrite:
-        # A file takes the place of another by itself; folders do not.
-        aside = os.path.lexists(path) and (path.is_dir() or made.is_dir())
-        _move(made, path, before_of(made.parent, path) if aside else None)
-    elif not _put_new(made, path):
-        raise PlanError(f"output {path} came meanwhile: it is not overwritten")
-
-
-def _put_new(made: Path, path: Path) -> bool:
-    """Move what was made into its place, unless something is there: then say so."""
-    if os.path.lexists(path):
-        return False
-    try:
-        if made.is_dir():
-            made.rename(path)  # only an empty folder would make room
-        else:
-            _link(made, path)
-    except OSError as error:
-        if error.errno in _THERE:
-            return False
-        raise
-    return True
-
-
-def _link(made: Path, path: Path) -> None:
-    """Let a file appear where nothing is: to rename it there would replace what came meanwhile."""
-    try:
-        os.link(made, path)
-    except OSError as error:
-        if error.errno in _THERE:
-            raise
-        made.rename(path)  # the file system has no links
-
-
-def _move(made: Path, path: Path, before: Path | None) -> None:
-    """Move what was made into its place; what is to go is set aside, and put back if that fails."""
-    try:
-        if before is not None:
-            path.rename(before)
-        made.replace(path)
-    except BaseException:
-        # An interrupt is raised behind the call in which it came: that one may have done its work.
-        if before is not None and os.path.lexists(before) and not os.path.lexists(path):
-            before.rename(path)
-        raise
-
-
 def _remove(folder: Path) -> None:
     """Remove a folder that workers may still write to for a moment: until it stays away."""
     deadline = time.monotonic() + _REMOVAL_DEADLINE_S
@@ -294,6 +244,6 @@ def moved(made: Path, path: Path) -> None:
         If it cannot be.
     """
     try:
-        _move(made, path, before_of(made.parent, path) if os.path.lexists(path) else None)
+        move(made, path, before_of(made.parent, path) if os.path.lexists(path) else None)
     except OSError as error:
         raise OutputError(f"{path} cannot be written: {error}") from error

@@ -87,6 +87,7 @@ def run_facts(run: Run) -> dict[str, Any]:
         "attempts": asdict(run.attempts),
         "not_stored": {name: missing for name, (missing, _) in run.missing.items()},
         "bytes": run.plan.nbytes,
+        "reads": run.reads,
         "seconds": round(run.seconds, 6),
         "blocks": len(run.plan.blocks),
         "readers": run.plan.readers,

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _UNLOCKED_S = 60.0
-"""An empty folder that is younger may be about to be locked."""
+"""An empty folder of a living process that is younger may be about to be locked."""
 
 
 @contextmanager
@@ -24,7 +24,7 @@ def staging_folder(path: Path) -> Iterator[Path]:
 
     It stays: whoever asks for it removes it.
     """
-    folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=_prefix(path)))
+    folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=f"{_prefix(path)}{os.getpid()}-"))
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         _lock(descriptor)
@@ -51,8 +51,10 @@ def clear_staging(path: Path) -> None:
 def _clear(folder: Path, path: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
+        locked = _lock(descriptor)
         young = time.time() - os.fstat(descriptor).st_mtime < _UNLOCKED_S
-        if not _lock(descriptor) or (young and not any(folder.iterdir())):
+        unknown = locked is None or (young and not any(folder.iterdir()))
+        if locked is False or (unknown and not _maker_has_ended(folder, path)):
             return
         before = before_of(folder, path)
         if os.path.lexists(before) and not os.path.lexists(path):
@@ -62,12 +64,31 @@ def _clear(folder: Path, path: Path) -> None:
         os.close(descriptor)
 
 
-def _lock(descriptor: int) -> bool:
-    """Lock a folder until it is closed, or the process ends; say whether it is."""
+def _maker_has_ended(folder: Path, path: Path) -> bool:
+    """Whether the process that made a folder has ended, by the number in the folder's name."""
+    number = folder.name.removeprefix(_prefix(path)).partition("-")[0]
+    if not number.isdecimal():
+        return False
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):  # another user's, or no such number
+        return False
+    return False
+
+
+def _lock(descriptor: int) -> bool | None:
+    """Lock a folder until it is closed, or the process ends; False if another has locked it.
+
+    None where the file system knows no locks.
+    """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # another has it, or the file system knows no locks
+    except BlockingIOError:
         return False
+    except OSError:
+        return None
     return True
 
 

@@ -15,7 +15,7 @@ from chunkfold.errors import PlanError
 from chunkfold.results.coordinate import Coordinate
 from chunkfold.results.coordinates import Kept, beside, read_or_left_out
 from chunkfold.results.results import Results
-from chunkfold.workflows.csv_cells import harmless
+from chunkfold.workflows.csv_cells import shown
 
 _TIMES = ("s", "ms", "us", "ns")
 """Units of time that Parquet has."""
@@ -66,12 +66,12 @@ def write_csv(path: Path, reduced: Mapping[str, Results]) -> None:
     made = columns(reduced)
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(map(harmless, made))
-        writer.writerows(zip(*map(_harmless, made.values()), strict=True))
+        writer.writerow(map(shown, made))
+        writer.writerows(zip(*map(_shown, made.values()), strict=True))
 
 
-def _harmless(values: np.ndarray) -> Iterable[Any]:
-    return values if values.dtype.kind in "biufcmM" else map(harmless, values)
+def _shown(values: np.ndarray) -> Iterable[Any]:
+    return values if values.dtype.kind in "biufcmM" else map(shown, values)
 
 
 def write_parquet(path: Path, reduced: Mapping[str, Results]) -> None:

@@ -22,7 +22,8 @@ class Tally:
     """Workers that could not use their devices."""
     of_devices: dict[str, int] = field(default_factory=dict)
     """Decoded bytes folded on each device, of chunks that are stored, by identity."""
-    _blocks: dict[int, BlockProgress] = field(default_factory=dict)
+    _blocks: dict[tuple[str, int], BlockProgress] = field(default_factory=dict)
+    """By read and number: a further read of the data is no retry."""
 
     @property
     def retries(self) -> int:
@@ -39,7 +40,8 @@ class Tally:
             self._progress(event)
 
     def _progress(self, event: BlockProgress) -> None:
-        before = self._blocks.get(event.block)
+        block = event.run, event.block
+        before = self._blocks.get(block)
         if before is None:
             more = event.nbytes
         else:
@@ -49,6 +51,6 @@ class Tally:
             if more == 0:
                 event = BlockProgress(**{**vars(event), "nbytes": before.nbytes})
         self.blocks += event.done and (before is None or not before.done)
-        self._blocks[event.block] = event
+        self._blocks[block] = event
         self.nbytes += more
         self.of_devices[event.device] = self.of_devices.get(event.device, 0) + more

@@ -166,17 +166,19 @@ def assembled(
     outputs: tuple[int, ...],
     tiles: Iterable[tuple[tuple[slice, ...], Partial]],
 ) -> Partial:
-    """Put partials, each of a box of the outputs, together to one of all of them."""
-    tiles = list(tiles)
-    if len(tiles) == 1 and tiles[0][1].outputs == math.prod(outputs):
-        return tiles[0][1]
+    """Put partials, each of a box of the outputs, together to one of all of them.
+
+    Each is taken when those before it are in their place, so that it may go then.
+    """
     whole = zero_partial(accumulator, math.prod(outputs))
     rows: dict[str, list[Wide]] = {}
     chosen: dict[str, np.ndarray] = {}
-    counts = np.zeros(outputs, np.int64)
+    counted: list[tuple[tuple[slice, ...], int | np.ndarray]] = []
     for place, partial in tiles:
+        if partial.outputs == math.prod(outputs):  # it is alone
+            return partial
         shape = tuple(along.stop - along.start for along in place)
-        counts[place] = np.broadcast_to(partial.count, partial.outputs).reshape(shape)
+        counted.append((place, partial.count))
         for name, array in partial.arrays.items():
             grid = whole.arrays[name].reshape(outputs + array.shape[1:])
             grid[place] = array.reshape(shape + array.shape[1:])
@@ -191,7 +193,23 @@ def assembled(
             rows.setdefault(name, []).append(Wide(np.asarray(moved), wide.tables))
     wides = {name: joined(several) for name, several in rows.items()}
     kept = {name: array.reshape(-1, *array.shape[len(outputs) :]) for name, array in chosen.items()}
-    return Partial(whole.arrays, wides, counts.reshape(-1), kept)
+    return Partial(whole.arrays, wides, _counts(outputs, counted), kept)
+
+
+def _counts(
+    outputs: tuple[int, ...], counted: Sequence[tuple[tuple[slice, ...], int | np.ndarray]]
+) -> int | np.ndarray:
+    """Return the elements of each output; one number where all boxes cover them with the same."""
+    boxes = sum(math.prod(one.stop - one.start for one in place) for place, _ in counted)
+    alike = {count for _, count in counted if isinstance(count, int)}
+    whole = boxes == math.prod(outputs) and len(alike) == 1
+    if whole and all(isinstance(count, int) for _, count in counted):
+        return alike.pop()
+    counts = np.zeros(outputs, np.int64)
+    for place, count in counted:
+        shape = counts[place].shape
+        counts[place] = count if isinstance(count, int) else count.reshape(shape)
+    return counts.reshape(-1)
 
 
 def joined(several: Sequence[Wide]) -> Wide:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -85,7 +86,7 @@ class DeviceWorkers:
         workers = within(answer, "the scheduler's answer", self.there)
         reached: Any = self._client.scheduler  # None, had it not answered
         if not workers:
-            with contextlib.suppress(TimeoutError):
+            with contextlib.suppress(TimeoutError), self._task_to_do():
                 within(
                     join + answer,
                     "a first worker",
@@ -111,6 +112,15 @@ class DeviceWorkers:
         return workers, awaited(
             asked, seconds, "the workers' answer about their devices", meanwhile
         )
+
+    @contextlib.contextmanager
+    def _task_to_do(self) -> Iterator[None]:
+        """Have a task wait for a worker: a cluster that adapts to what is to do starts one then."""
+        waiting = self._client.submit(os.getpid, pure=False)
+        try:
+            yield
+        finally:
+            waiting.release()
 
     def there(self) -> dict[str, Any]:
         """Ask the scheduler who has joined: what it knows of each, by address."""

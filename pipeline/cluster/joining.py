@@ -103,12 +103,26 @@ async def serve(
         ends: list[Any] = [nanny.finished() for nanny in nannies]
         everyone: asyncio.Future[Any] = asyncio.gather(*ends)
         await asyncio.wait([everyone, stopping], return_when=asyncio.FIRST_COMPLETED)
+        if stopping.done():
+            await _retired(nannies)
     finally:
         end_those_that_start(nannies)
         closes = [nanny.close() for nanny in nannies]
         closing: asyncio.Future[Any] = asyncio.gather(*closes, return_exceptions=True)
         if not await ended([closing], wait_seconds("chunkfold.close"), "the workers to end"):
             end_all(nannies)
+
+
+async def _retired(nannies: Sequence[DeviceNanny]) -> None:
+    """Let the scheduler know that workers go as planned, and have their results go to others."""
+    for nanny in nannies:
+        nanny.close_gracefully()  # it starts no other worker
+    addresses = [nanny.worker_address for nanny in nannies if nanny.worker_address]
+    retiring = asyncio.ensure_future(nannies[0].scheduler.retire_workers(workers=addresses))
+    if not await ended([retiring], wait_seconds("chunkfold.close"), "the scheduler's leave"):
+        retiring.cancel()
+    elif not retiring.cancelled():
+        retiring.exception()  # whatever is wrong with the scheduler, the workers leave
 
 
 def _nanny_of(scheduler: str, options: dict[str, Any]) -> DeviceNanny:

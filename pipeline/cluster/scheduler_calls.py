@@ -16,6 +16,10 @@ SPAN = {"name": ("chunkfold",), "ids": ("chunkfold",)}
 """One for all runs: Dask keeps each on the scheduler, and its times on each worker, for good."""
 
 
+STOPPED = "chunkfold-stopped-"
+"""What the scheduler's reason begins with to remove a worker that is not heard."""
+
+
 def on_loop(client: Client, call: Callable[[Any], Coroutine[Any, Any, Any]]) -> Future[Any]:
     """Call the scheduler from the client's own loop: no thread stays behind if it never answers.
 
@@ -37,7 +41,7 @@ async def removed(worker: str, scheduler: Any) -> list[Any]:
     One that goes on later finds that nobody knows it, and its nanny starts another. A scheduler
     that runs no functions of clients tells it to end, for good.
     """
-    marks = {"stimulus_id": f"chunkfold-stopped-{time.time()}", "expected": True}
+    marks = {"stimulus_id": f"{STOPPED}{time.time()}", "expected": True}
     with contextlib.suppress(Exception):
         return list(await _run(scheduler, _removal(), worker, marks))
     tasks = (await scheduler.processing()).get(worker, [])

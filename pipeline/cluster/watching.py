@@ -21,6 +21,8 @@ from chunkfold.settings import wait_seconds
 class Watched:
     """What a look at the workers found."""
 
+    workers: int = 0
+    """How many were there, as of a few seconds ago."""
     nobody: float = 0.0
     """For how long no worker was heard, in seconds."""
     late: str = ""
@@ -71,7 +73,7 @@ class WorkersWatch:
             late += f"; after {most:.0f} s the run ends"
         if min(quiet, unanswered) > most:
             raise ClusterError(self._silence(most))
-        return Watched(beats.nobody, late, gone)
+        return Watched(len(beats.seen), beats.nobody, late, gone)
 
     def unanswered(self) -> float:
         """Return for how long the scheduler has not answered, in seconds."""

@@ -25,7 +25,10 @@ AGAIN_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class Memory:
-    """The memory bound of a worker, above an idle one; bytes."""
+    """The memory bound of a worker, above an idle one that has built its kernels; bytes.
+
+    What a driver's compiler keeps is not in it, nor are results in the caller's own process.
+    """
 
     staging: int
     """Buffers that chunks are decoded into, over all blocks that run at once."""

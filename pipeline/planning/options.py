@@ -133,7 +133,8 @@ class Options:
     variant: str | None = None
     """Use this kernel variant ("tree", "work_group", "sub_group") instead of the best one."""
     memory: int | str | None = None
-    """Most that a worker may take above an idle one: bytes, or a text such as "2 GiB"."""
+    """Most that a worker may take above an idle one that has built its kernels: bytes, or a
+    text such as "2 GiB"."""
     on_bad_chunk: str = ON_BAD_CHUNK[0]
     """"stop": a chunk that cannot be read ends the run. "skip": its elements count as absent, and
     `Run.skipped` says which they are; exact results are then those of the rest."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
@@ -19,7 +20,7 @@ from chunkfold.results.results import Results, in_order
 from chunkfold.worker.finishing import Finishing
 from chunkfold.worker.fold_block import Folded
 
-Roots = Sequence[tuple[tuple[int, int], Folded]]
+Roots = list[tuple[tuple[int, int], Folded]]
 """What is left of each run of tiles."""
 
 
@@ -83,21 +84,33 @@ def answer_of(asked: Plan, plan: Plan, whole: Partial) -> tuple[Answer, Pending]
 
 
 def whole_of_first(plan: Plan, roots: Roots) -> Partial:
-    """Put every root of the question that leaves were read for where it belongs."""
-    tiles = {
-        first + offset: partial
-        for (first, _), folded in roots
-        for offset, partial in enumerate(folded.partials_of_all(plan.accumulator, plan.groups))
-    }
-    return whole_of_tiles(plan, tiles)
+    """Put every root of the question that leaves were read for where it belongs.
+
+    It is taken out of `roots`, so that no partial is kept beside the whole.
+    """
+    return _whole(plan, _taken(plan, roots))
+
+
+def _taken(plan: Plan, roots: Roots) -> Iterator[tuple[int, Partial]]:
+    while roots:
+        (tile, _), folded = roots.pop()
+        partials = deque(folded.partials_of_all(plan.accumulator, plan.groups))
+        del folded
+        while partials:
+            yield tile, partials.popleft()
+            tile += 1
 
 
 def whole_of_tiles(plan: Plan, tiles: Mapping[int, Partial]) -> Partial:
     """Put the partials of a question's tiles, by their numbers, where they belong."""
+    return _whole(plan, tiles.items())
+
+
+def _whole(plan: Plan, tiles: Iterable[tuple[int, Partial]]) -> Partial:
     finishing = Finishing.of(plan)
-    return finishing.whole(finishing.all_outputs, tiles.items())
+    return finishing.whole(finishing.all_outputs, tiles)
 
 
 def outputs_of_nothing(whole: Partial) -> int:
     """Return of how many outputs no element was there."""
-    return int(np.sum(whole.count == 0))
+    return int(np.sum(np.broadcast_to(whole.count, whole.outputs) == 0))

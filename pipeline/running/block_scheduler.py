@@ -11,7 +11,6 @@ from chunkfold.awake import Awake
 from chunkfold.errors import (
     CancelledError,
     ClusterError,
-    DeviceError,
     IncompleteError,
     WorkerLostError,
     WorkerStoppedError,
@@ -26,6 +25,7 @@ from chunkfold.events import (
 )
 from chunkfold.planning.combine_tree import Tree
 from chunkfold.planning.plan import Plan
+from chunkfold.running.attempt_counts import AttemptCounts
 from chunkfold.running.backend import Backend, Done, PartialsLostError
 from chunkfold.running.tree_nodes import Attempt, Branch, TreeNode, with_nodes
 from chunkfold.settings import wait_seconds
@@ -72,9 +72,7 @@ class BlockScheduler:
         self._numbers: dict[TreeNode, int] = {}
         self._of_block = {block.number: node for node, block in self._waiting}
         self._under_way: dict[TreeNode, Attempt] = {}
-        self._late: set[tuple[TreeNode, int]] = set()
-        self._stopped: list[str] = []
-        self._again = 0
+        self._counts = AttemptCounts()
         self._combining: dict[TreeNode, list[object]] = {}
         self._roots: dict[tuple[int, int], object] = {}
         self._awake, self._news = Awake(), False
@@ -83,7 +81,7 @@ class BlockScheduler:
     @property
     def attempts(self) -> Attempts:
         """What was begun more than once so far."""
-        return Attempts(tuple(self._stopped), self._again, len(self._late))
+        return self._counts.told
 
     def hear(self, event: Event) -> None:
         """Pass a worker's event on; whoever reports is alive."""
@@ -92,8 +90,10 @@ class BlockScheduler:
             node = self._of_block[event.block]
             if event.attempt < self._numbers.get(node, 0):
                 if event.done:
-                    self._late.add((node, event.attempt))
+                    self._counts.late(node, event.attempt)
                 return
+            if event.done:
+                self._counts.done(node, event.attempt)
         self._emit(event)
 
     def execute(self) -> list[tuple[tuple[int, int], Folded]]:
@@ -114,6 +114,7 @@ class BlockScheduler:
                 except PartialsLostError:
                     del self._roots[tiles]
                     self._make_again(TreeNode(tiles, self._branches[tiles].tree.levels, 0))
+        self._roots.clear()  # who asked for them may let them go one by one
         roots = [(tiles, gathered[tiles]) for tiles in self._branches]
         self._check([folded for _, folded in roots])
         return roots
@@ -154,8 +155,11 @@ class BlockScheduler:
         quiet = now - self._heard
         watched = self._backend.watch(quiet)
         self._news |= watched.went_on
+        # Who joins gets blocks, too; a cluster that adapts grows by those that wait.
+        under_way = 2 * watched.workers * self._plan.threads
+        self._most_under_way = max(self._most_under_way, under_way)
         for worker, reason in watched.removed.items():
-            self._stopped.append(worker)
+            self._counts.stopped(worker)
             self._emit(WorkerRetired(self._run, worker, reason))
         self._tell(now, quiet, watched.late)
         stall = wait_seconds("chunkfold.run.stall")
@@ -185,7 +189,7 @@ class BlockScheduler:
         attempt = self._under_way.get(node)
         if attempt is None or attempt.number != number:
             if not isinstance(outcome, BaseException):
-                self._late.add((node, number))
+                self._counts.late(node, number)
                 self._backend.release([outcome])
             return
         del self._under_way[node]
@@ -203,17 +207,24 @@ class BlockScheduler:
             self._place(node, outcome)
 
     def _try_elsewhere(self, node: TreeNode, error: WorkerLostError) -> None:
-        if not isinstance(error, WorkerStoppedError):
+        if isinstance(error, WorkerStoppedError):
+            self._counts.lost(node, self._called(node), error)
+        else:
             self._tries[node] = self._tries.get(node, 0) + 1
             if self._tries[node] > _RETRIES or not self._backend.retire(error):
-                raise DeviceError(f"no worker is left that has a device: {error}") from error
+                message = f"no worker is left that has a device: {error}"
+                raise WorkerLostError(message, error.worker) from error
             self._emit(WorkerRetired(self._run, error.worker, str(error)))
         self._numbers[node] += 1
-        self._again += 1
+        self._counts.again()
         if node.level:
             self._combine(node)
         else:
             self._waiting.appendleft((node, self._blocks[node]))
+
+    def _called(self, node: TreeNode) -> str:
+        what = "a combine" if node.level else f"block {self._blocks[node].number}"
+        return f"{what} of {self._plan.name}"
 
     def _combine_again(self, node: TreeNode, lost: Sequence[object]) -> None:
         """Keep what is there of a combine's parts, and make the others again."""
@@ -228,7 +239,7 @@ class BlockScheduler:
 
     def _make_again(self, node: TreeNode) -> None:
         """Begin what a partial was made of: that was let go of."""
-        self._again += 1
+        self._counts.again()
         if not node.level:
             self._numbers[node] += 1
             self._waiting.appendleft((node, self._blocks[node]))

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -33,20 +33,13 @@ from chunkfold.planning.workers import Workers
 from chunkfold.running import sending
 from chunkfold.running.backend import Done, PartialsLostError
 from chunkfold.running.outcomes import is_gone, outcome_of
+from chunkfold.running.sent_tasks import SentTasks
 from chunkfold.running.shared_tasks import TasksThere
 from chunkfold.settings import wait_seconds
 from chunkfold.worker.fold_block import Folded, block_task, combine_task
 from chunkfold.worker.tasks import cancel_run, constants_task, tasks_at
 
 _LARGE = "distributed.admin.large-graph-warning-threshold"
-
-
-@dataclass(frozen=True)
-class _Sent:
-    """A task that was submitted, and that an attempt of ours may replace."""
-
-    future: Any
-    done: Done
 
 
 class _TakenOverError(Exception):
@@ -68,8 +61,8 @@ class OnCluster:
         self._newest: dict[int, int] = {}
         """The last attempt of each block."""
         self._run = ""
-        self._sent: dict[str, _Sent] = {}
-        self._watching = WorkersWatch(client, self._useful, self._give_up)
+        self._sent = SentTasks()
+        self._watching = WorkersWatch(client, self._useful, self._sent.give_up)
         self._gone: dict[str, str] = {}
         """Why workers were removed that nobody has heard of."""
 
@@ -109,7 +102,7 @@ class OnCluster:
         """Remember the run."""
         self._whole, self._work, listener = work, work.common(), listener_of(self._client)
         self._topic = listener.topic
-        listener.tell(work.run, emit)
+        listener.tell(work.run, emit, self._sent.worker_removed)
         if self._shared is not None:
             self._shared.stop()
         self._shared = None if work.tasks is None else TasksThere(work, self._client)
@@ -180,7 +173,7 @@ class OnCluster:
         done(outcome)
 
     def _replaceable(self, future: Any, done: Done) -> object:
-        self._sent[future.key] = _Sent(future, done)
+        self._sent.add(future.key, done)
         return future
 
     def submit(
@@ -245,10 +238,6 @@ class OnCluster:
         went_on = self._shared is not None and self._shared.went_on()
         return replace(watched, removed=gone, went_on=went_on)
 
-    def _give_up(self, key: str, error: WorkerStoppedError) -> None:
-        if (sent := self._sent.get(key)) is not None:
-            sent.done(error)
-
     def doing(self) -> Sequence[str]:
         """Ask the workers."""
         try:
@@ -288,8 +277,8 @@ class OnCluster:
     def release(self, handles: Sequence[Any]) -> None:
         """Let go of futures at once; garbage collection would do so some time."""
         self._futures.difference_update(handles)
+        self._sent.drop(future.key for future in handles)
         for future in handles:
-            self._sent.pop(future.key, None)
             future.release()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from distributed import Client
 from distributed.scheduler import KilledWorker
 
-from chunkfold.errors import CancelledError, ClusterError, DeviceError, WorkerStoppedError
+from chunkfold.errors import CancelledError, ClusterError, WorkerStoppedError
 from chunkfold.settings import wait_seconds
 
 
@@ -38,9 +38,12 @@ def outcome_of(future: Any, client: Client) -> object:
 
 def _failure(future: Any) -> object:
     error = future.exception(timeout=wait_seconds("chunkfold.workers.answer"))
-    if isinstance(error, KilledWorker):
-        return DeviceError(
-            f"workers died {error.allowed_failures + 1} times while they ran the same task; "
-            f"the last was {error.last_worker.address}: look at its log for the reason"
-        )
-    return error
+    if not isinstance(error, KilledWorker):
+        return error
+    worker = error.last_worker.address
+    if error.task == future.key:  # where a scheduler allows fewer losses than the run does
+        return WorkerStoppedError(f"worker {worker} died, or left", worker)
+    return ClusterError(
+        f"workers died {error.allowed_failures + 1} times while they ran task {error.task!r}; "
+        f"the last was {worker}: look at its log for the reason"
+    )

@@ -129,6 +129,11 @@ class Run:
         return self._execution.seconds
 
     @property
+    def reads(self) -> int:
+        """How often the data were read so far: quantiles may take several reads."""
+        return len(self._execution.schedulers)
+
+    @property
     def profile(self) -> Mapping[str, DeviceReport]:
         """What each device did, by its identity; empty until the run has a result."""
         return self._execution.report.devices

@@ -128,7 +128,7 @@ class Attempts:
     stopped: tuple[str, ...] = ()
     """Addresses of workers that were removed, since they were not heard any more."""
     again: int = 0
-    """Tasks that were begun anew."""
+    """Tasks that were begun anew, by the run or by Dask."""
     dropped: int = 0
     """Results of earlier attempts that came all the same, and were dropped."""
 

@@ -51,9 +51,9 @@ class Finishing:
     def whole(self, box: Slices, tiles: Iterable[tuple[int, Partial]]) -> Partial:
         """Put the partials of tiles, by their numbers, where they belong in a box of outputs."""
         groups = () if self.groups is None else (slice(0, math.prod(self.groups)),)
-        parts = [
+        parts = (
             ((*groups, *_within(self.layout.tile_region(tile), box)), part) for tile, part in tiles
-        ]
+        )
         return assembled(self.accumulator, extents_of((*groups, *box)), parts)
 
     def finished(self, statistic: Statistic, whole: Partial) -> np.ndarray:

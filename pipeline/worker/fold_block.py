@@ -198,19 +198,26 @@ def _folded(
 def _beside(stream: LeafStream, first: Mapping[int, Partial]) -> tuple[Mapping[int, Partial], ...]:
     """Return the partials of each other question, by their tiles; `first` are the first one's."""
     works = stream.work.together
-    found = {0: first}
+    found: dict[int, Mapping[int, Partial]] = {0: first}
     folded = [n for n, one in enumerate(works) if n and one.roll_up is None]
     for n, other in zip(folded, stream.beside, strict=True):
         found[n] = other.finish(partial(_folded_again, stream, works[n]), stream.fills)
+    return tuple(_rolled_up(stream, found, n) for n in range(1, len(works)))
 
-    def of(n: int) -> Mapping[int, Partial]:
-        roll_up = works[n].roll_up
-        if n not in found and roll_up is not None:
-            finer = roll_up.finer
-            found[n] = combined_finer(works[n], works[finer], of(finer), stream.combine)
-        return found[n]
 
-    return tuple(map(of, range(1, len(works))))
+def _rolled_up(
+    stream: LeafStream, found: dict[int, Mapping[int, Partial]], number: int
+) -> Mapping[int, Partial]:
+    """Return the partials of a question, perhaps combined from those of a finer one.
+
+    No inner function: one that calls itself keeps what it sees until Python collects cycles.
+    """
+    works = stream.work.together
+    roll_up = works[number].roll_up
+    if number not in found and roll_up is not None:
+        finer = _rolled_up(stream, found, roll_up.finer)
+        found[number] = combined_finer(works[number], works[roll_up.finer], finer, stream.combine)
+    return found[number]
 
 
 def _folded_again(stream: LeafStream, work: Work, tile: int, parts: Sequence[int]) -> Partial:

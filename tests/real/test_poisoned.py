@@ -148,7 +148,7 @@ def test_a_full_disk_under_the_cache_is_said_once(tmp_path: Path, source: Path, 
         assert "No space left on device" in done.stderr
 
 
-@pytest.mark.parametrize("name", ["r.json", "r.zarr", "r.csv", "r.parquet"])
+@pytest.mark.parametrize("name", ["r.json", "r.zarr", "r.csv", "r.parquet", "r.nc"])
 def test_a_full_disk_under_an_output_is_named(tmp_path: Path, name: str):
     if name.endswith(".parquet"):
         pytest.importorskip("pyarrow")

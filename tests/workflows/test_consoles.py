@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import zarr
 
+from chunkfold.printable import printable
 from chunkfold.workflows import consoles
 from chunkfold.workflows.csv_cells import harmless
 from tests.processes import BIN
@@ -85,7 +86,7 @@ def test_a_job_prints_no_name_as_it_is(group: Path, here, tmp_path: Path):
         assert code == 0, err
         clean(out, err)
     with (tmp_path / "o.csv").open(newline="") as file:
-        assert {row["source"] for row in csv.DictReader(file)} == set(NAMES)
+        assert {row["source"] for row in csv.DictReader(file)} == set(map(printable, NAMES))
 
 
 def test_json_stays_json(group: Path, here):
@@ -154,6 +155,34 @@ def test_logs_and_faults_of_others_are_printed_so(capfd, monkeypatch):
 def test_cells_are_no_formulas(cell, written):
     assert harmless(cell) == written
     assert type(harmless(cell)) is (str if written != cell else type(cell))
+
+
+STEERS = "a\x1b]0;b\x07\x9b2J\u202egpj\u2066c\u200b\td"
+"""A name that steers terminals and turns the order of letters."""
+
+
+def test_names_are_spelled_in_reports_and_in_tables(tmp_path: Path, here):
+    made = zarr.open_group(str(tmp_path / "g.zarr"), mode="w")
+    axes = (f"y{STEERS}", "x")
+    made.create_array(f"n{STEERS}", data=np.arange(6.0).reshape(2, 3), dimension_names=axes)
+    labels = made.create_array(axes[0], shape=(2,), dtype=str, dimension_names=axes[:1])
+    labels[...] = np.array([f"=l{STEERS}", f"m{STEERS}"])
+    table, page = tmp_path / "o.csv", tmp_path / "o.html"
+    code, _, err = here(
+        *("reduce", tmp_path / f"g.zarr/n{STEERS}", "--op", "mean", "--axis", "x"),
+        *("--out", table, "--report", page),
+    )
+    assert code == 0, err
+    spelled = "a\\x1b]0;b\\x07\\x9b2J\\u202egpj\\u2066c\\u200b\\td"
+    for file in (table, page):
+        text = file.read_text("utf-8")
+        assert text.replace("\n", "").isprintable()
+        assert spelled in text
+    with table.open(newline="") as read:
+        header, *rows = csv.reader(read)
+    assert header[1] == f"y{spelled}"
+    assert [row[1:] for row in rows] == [[f"'=l{spelled}", "1.0"], [f"m{spelled}", "4.0"]]
+    assert f"<h1>{tmp_path}/g.zarr/n{spelled}</h1>" in page.read_text()
 
 
 def test_no_name_in_a_table_is_a_formula(tmp_path: Path, here):

@@ -402,7 +402,26 @@ def test_links_in_a_circle_lead_nowhere_twice(folder: Path, scheduler: str):
 def test_a_name_that_no_output_can_hold_is_refused(folder: Path, scheduler: str):
     (folder / "2025.zarr").rename(os.fsdecode(bytes(folder) + b"/caf\xe9.zarr"))
     with pytest.raises(cf.JobError, match=r"caf\\udce9\.zarr.* is no UTF-8"):
-        job_sources(job(folder, scheduler, "o.json", "sources='*.zarr'").sources)
+        job_sources(job(folder, scheduler, "o.json", "sources='caf*.zarr'").sources)
+
+
+@pytest.mark.parametrize("pattern", ["*.zarr", "*.zarr/a", "**/*.zarr"])
+def test_a_name_that_no_output_can_hold_is_a_row_with_its_reason(
+    folder: Path, scheduler: str, here, pattern: str
+):
+    (folder / "2025.zarr").rename(os.fsdecode(bytes(folder) + b"/caf\xe9.zarr"))
+    job(folder, scheduler, "o.csv")
+    changed = ("--set", f"sources='{pattern}'", "--set", "output.report=r.html")
+    code, _, said = here("run", folder / "job.toml", *changed)
+    assert code == 3, said
+    assert "is no UTF-8: no output can hold that name" in said
+    told = json.loads((folder / "o.csv.manifest.json").read_text())
+    assert told["status"] == "skipped"
+    assert {one["name"] for one in told["left_out"]} >= {"caf\\xe9.zarr/a"}
+    assert all("is no UTF-8" in one["reason"] for one in told["left_out"])
+    assert "2026.zarr/a" in told["runs"]
+    assert {row["source"] for row in rows(folder / "o.csv")} == set(told["runs"])
+    assert '<td class="wrap">caf\\xe9.zarr/a</td>' in (folder / "r.html").read_text()
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])

@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ import chunkfold as cf
 from chunkfold import PlanError
 from chunkfold.errors import OutputError
 from chunkfold.results.results import Results
+from chunkfold.workflows import placing
 from chunkfold.workflows.job.lock import lock_path, locked
 from chunkfold.workflows.normalize import apply, normalization
 from chunkfold.workflows.outputs import check_output, moved, naming, staged
@@ -177,6 +179,13 @@ def test_files_take_their_place_where_there_are_no_links(tmp_path: Path, monkeyp
     assert (tmp_path / "o.json").read_text() == "new"
 
 
+@pytest.fixture
+def apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Be on a system that cannot exchange two names at once."""
+    monkeypatch.setattr(placing, "exchanged", lambda *_: False)
+
+
+@pytest.mark.usefixtures("apart")
 def test_an_array_that_cannot_be_moved_leaves_what_was_there(tmp_path: Path, monkeypatch):
     made, out = tmp_path / "staging" / "0", tmp_path / "0"
     made.parent.mkdir()
@@ -191,6 +200,7 @@ def test_an_array_that_cannot_be_moved_leaves_what_was_there(tmp_path: Path, mon
     assert made_of(out) == "new"
 
 
+@pytest.mark.usefixtures("apart")
 def test_an_interrupt_between_two_renames_loses_nothing(tmp_path: Path, monkeypatch):
     out = tmp_path / "o.zarr"
     write(out, "old", folder=True)
@@ -206,6 +216,7 @@ def test_an_interrupt_between_two_renames_loses_nothing(tmp_path: Path, monkeypa
     assert list(tmp_path.iterdir()) == [out]
 
 
+@pytest.mark.usefixtures("apart")
 @pytest.mark.parametrize("call", ["rename", "replace"])
 @pytest.mark.parametrize("late", [False, True], ids=["before the call", "behind it"])
 def test_an_interrupt_while_it_takes_its_place_leaves_one_of_both(
@@ -251,7 +262,7 @@ def rows() -> Results:
 
 
 @pytest.mark.usefixtures("full")
-@pytest.mark.parametrize("name", ["o.json", "o.zarr", "o.csv", "o.parquet"])
+@pytest.mark.parametrize("name", ["o.json", "o.zarr", "o.csv", "o.parquet", "o.nc"])
 def test_an_output_that_there_is_no_room_for_is_named(tmp_path: Path, rows: Results, name: str):
     if name.endswith("parquet"):
         pytest.importorskip("pyarrow")
@@ -260,6 +271,40 @@ def test_an_output_that_there_is_no_room_for_is_named(tmp_path: Path, rows: Resu
         write_results(out, {"": rows})
     assert str(out) in str(raised.value)
     assert list(tmp_path.iterdir()) == []
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+import numpy as np
+import chunkfold as cf
+from chunkfold.errors import OutputError
+from chunkfold.workflows.writing import write_results
+
+found = cf.submit(np.random.default_rng(0).random((60_000, 2)), "sum", axis=1).results
+most = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), most))
+try:
+    write_results(sys.argv[1], {key: found for key in sys.argv[3:]}, overwrite=True)
+except OutputError as error:
+    sys.exit(f"said: {error}")
+"""
+"""Writes a NetCDF where no file may have more than so many bytes."""
+
+
+@pytest.mark.parametrize("most", [0, 1 << 10, 5000, 200_000, 700_000])
+@pytest.mark.parametrize("groups", [[""], ["a", "b/c"]], ids=["one", "several"])
+def test_a_process_outlives_a_netcdf_that_there_is_no_room_for(
+    tmp_path: Path, most: int, groups: list[str]
+):
+    """HDF5's library ends a process that holds a file of its own which it could not close."""
+    out = tmp_path / "o.nc"
+    out.write_text("old")
+    done = finished([sys.executable, "-c", FULL, out, most, *groups], 60)
+    room = most > 500_000 * len(groups)
+    assert (done.returncode, out.read_bytes()[:4] == b"\x89HDF") == (1 - room, room), done.stderr
+    assert (f"said: output {out} cannot be written: File too large; make" in done.stderr) != room
+    assert list(tmp_path.iterdir()) == [out]
 
 
 def test_a_normalized_array_that_there_is_no_room_for_is_named(

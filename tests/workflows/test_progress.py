@@ -50,6 +50,15 @@ def test_blocks_that_begin_again_are_counted():
     assert tally.of_devices == {"d": 90, "e": 10}
 
 
+def test_blocks_of_a_further_read_are_not_begun_again():
+    tally = Tally()
+    for run, worker in (("r", "w"), ("r-1", "v")):
+        tally.hear(RunStarted(run, "s", ("p95",), 2, 100, {}))
+        for block in range(2):
+            tally.hear(BlockProgress(run, block, 50, True, worker, "d", 1.0))
+    assert (tally.blocks, tally.again, tally.retries, tally.nbytes) == (4, 0, 0, 200)
+
+
 def test_a_lane_for_each_device_of_several():
     console = Console(file=io.StringIO(), force_terminal=True, width=120)
     with run_progress(console, quiet=False) as watch:

@@ -115,6 +115,19 @@ def test_a_page_says_what_was_left_out_and_retried():
         assert words in " ".join(text.split())
 
 
+@pytest.mark.parametrize(("ops", "several"), [(["p95", "mean"], True), (["mean"], False)])
+def test_a_further_read_is_no_retry_and_shares_are_of_what_was_folded(ops, several: bool):
+    values = np.random.default_rng(0).normal(size=(40, 5000))
+    page, record = reported(zarr.create_array({}, data=values, chunks=(4, 5000)), ops)
+    entry = record.manifest["runs"]["a<i>"]
+    text = " ".join(Checked(page).text.split())
+    assert (entry["reads"] > 1) == several == (f"read {entry['reads']} times" in text)
+    assert entry["retries"] == {"blocks": 0, "workers": []}
+    assert entry["attempts"]["again"] == 0
+    assert "folded again" not in text
+    assert sum(map(int, re.findall(r"(\d+) %", text))) == 100
+
+
 def test_a_run_that_failed_leaves_a_page_that_says_so(tmp_path: Path, command: Callable):
     zarr.create_array(str(tmp_path / "a.zarr"), data=np.arange(8.0), chunks=(2,))
     (tmp_path / "a.zarr/c/1").write_bytes(b"nonsense")

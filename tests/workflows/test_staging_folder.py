@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -11,10 +13,11 @@ import numpy as np
 import pytest
 import zarr
 
+from chunkfold.workflows import exchange, placing
 from chunkfold.workflows import staging_folder as folders
 from chunkfold.workflows.outputs import check_output, staged
 from chunkfold.workflows.staging_folder import before_of, clear_staging, staging_folder
-from tests.processes import BIN
+from tests.processes import BIN, finished
 
 
 def left_behind(path: Path, *, machine: str | None = None) -> Path:
@@ -89,7 +92,75 @@ def test_the_next_command_removes_what_a_killed_one_left(tmp_path: Path):
     assert sorted(tmp_path.iterdir()) == sorted([source, out])
 
 
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from chunkfold.workflows import outputs, placing
+
+out, at, atomic = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "at once"
+steps = 0
+
+
+def count(event, args):
+    global steps
+    if event.startswith(("os.", "shutil.", "tempfile.", "open")):
+        steps += 1
+        if steps == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+if not atomic:
+    placing.exchanged = lambda *_: False
+sys.addaudithook(count)
+outputs.check_output(out, overwrite=True)
+with outputs.staged(out, overwrite=True) as made:
+    if out.suffix == ".zarr":
+        made.mkdir()
+    for file in [made / "zarr.json", made / "c"] if out.suffix == ".zarr" else [made]:
+        file.write_text("new")
+"""
+"""Writes an output over another, and is killed before one of the steps that it takes."""
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", ["o.json", "o.zarr"])
+@pytest.mark.parametrize("how", ["at once", "one by one"])
+def test_whoever_is_killed_leaves_a_whole_output_and_the_next_run_nothing_else(
+    tmp_path: Path, name: str, how: str
+):
+    out = tmp_path / name
+    files = [out / "zarr.json", out / "c"] if out.suffix == ".zarr" else [out]
+    gone = 0
+    for step in itertools.count(1):
+        if out.suffix == ".zarr":
+            out.mkdir(exist_ok=True)
+        for file in files:
+            file.write_text("old")
+        ended = finished([sys.executable, "-c", KILLED, out, step, how], 60)
+        if ended.returncode == 0:
+            break
+        assert ended.returncode == -signal.SIGKILL, ended.stderr
+        gone += not out.exists()
+        check_output(out, overwrite=True)  # as the next command does first
+        assert {file.read_text() for file in files} in ({"old"}, {"new"})
+        assert list(tmp_path.iterdir()) == [out]
+    assert step > 10
+    assert gone == (how == "one by one" and name == "o.zarr")
+
+
+def test_names_are_exchanged_and_what_cannot_be_is_told(tmp_path: Path):
+    one, other = tmp_path / "one", tmp_path / "\udcffother"
+    one.mkdir()
+    other.write_text("file")
+    assert exchange.exchanged(one, other)
+    assert one.read_text() == "file"
+    assert other.is_dir()
+    with pytest.raises(FileNotFoundError, match="gone"):
+        exchange.exchanged(one, tmp_path / "gone")
+
+
 def test_what_cannot_be_put_back_is_kept(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(placing, "exchanged", lambda *_: False)
     out = tmp_path / "out.zarr"
     with staged(out) as made:
         made.mkdir()

@@ -154,10 +154,10 @@ def cli() -> None:
     \b
     Exit codes: 0 done; 1 what demo or diff compares differs, or a fault of chunkfold's own;
     2 bad input, or no device for it; 3 done, but for chunks that were skipped (--on-bad-chunk
-    skip), or arrays of a group that describe could not read; 4 a chunk cannot be read, results
-    cannot be written (standard output is closed, say, or a disk full), or a worker, cluster or
-    deadline failed; 5 another run that writes the same output is under way; 130 interrupted, by
-    SIGINT or SIGTERM; 141 nobody reads the output.
+    skip), or arrays that describe could not read or run cannot name; 4 a chunk cannot be read,
+    results cannot be written (standard output is closed, say, or a disk full), or a worker,
+    cluster or deadline failed; 5 another run that writes the same output is under way; 130
+    interrupted, by SIGINT or SIGTERM; 141 nobody reads the output.
     """
 
 

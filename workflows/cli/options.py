@@ -16,11 +16,11 @@ from chunkfold.errors import ChunkError, PlanError
 from chunkfold.planning.option_values import ON_BAD_CHUNK, ON_MISSING_CHUNK
 from chunkfold.planning.options import Options
 from chunkfold.refusals import ABSENT
-from chunkfold.settings import ABSENT_STATUS
+from chunkfold.settings import ABSENT_STATUS, LOSSES, WORKER_LOSSES
 from chunkfold.sources.cf_packing import not_applied
 from chunkfold.sources.coordinate_positions import METHODS
 from chunkfold.sources.source import Source
-from chunkfold.workflows.cli.numbers import NumberOption
+from chunkfold.workflows.cli.numbers import NumberOption, Whole
 from chunkfold.workflows.clients import dashboard, local_client
 from chunkfold.workflows.consoles import err
 from chunkfold.workflows.job.lock import locked
@@ -186,6 +186,21 @@ tls = stacked(
 )
 """What a scheduler at a tls:// address is connected with."""
 
+
+def _set_worker_losses(context: click.Context, _option: click.Parameter, given: int | None) -> None:
+    if given is not None:
+        context.with_resource(dask.config.set({WORKER_LOSSES: given}))
+
+
+worker_losses = click.option(
+    "--worker-losses",
+    metavar="N",
+    type=Whole(min=1),
+    callback=_set_worker_losses,
+    expose_value=False,
+    help="End with 4 where a block loses its worker so many times: it may be what kills them. "
+    f"Workers that are sent away do not count.  [default: {LOSSES}]",
+)
 cluster = stacked(
     devices,
     click.option(
@@ -194,6 +209,7 @@ cluster = stacked(
         help="Use the device workers of this Dask scheduler instead of starting a local cluster.",
     ),
     tls,
+    worker_losses,
 )
 """Where it runs."""
 

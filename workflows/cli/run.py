@@ -32,6 +32,7 @@ def _print_schema(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 @click.command()
 @click.argument("job_file", metavar="JOB.toml")
 @options.absent_status
+@options.worker_losses
 @click.option("--check", is_flag=True, help="Print the plan and run nothing.")
 @click.option(
     "--set",
@@ -96,9 +97,9 @@ def command(
     _tell_packed(job, (one.source for one in outcome.reduced.values()), quiet=quiet)
     if not quiet:
         err.print(f"wrote {job.output.path} and {manifest_path(job)}", markup=False)
-    if outcome.skipped:
-        if not json_lines:
-            tell_skipped(outcome.skipped, outcome.elements)
+    if outcome.skipped and not json_lines:
+        tell_skipped(outcome.skipped, outcome.elements)
+    if outcome.skipped or outcome.record.left_out:
         click.get_current_context().exit(EXIT_SKIPPED)
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import dask
 from distributed import Client
 
 from chunkfold.api import plan, submit
@@ -19,6 +20,7 @@ from chunkfold.planning.request import Request
 from chunkfold.printable import printable
 from chunkfold.results.results import Results
 from chunkfold.running.run import Run
+from chunkfold.settings import WORKER_LOSSES, worker_losses
 from chunkfold.sources.source import Source
 from chunkfold.workflows.job.clusters import check_cluster, job_client, planned_workers
 from chunkfold.workflows.job.lock import locked
@@ -56,15 +58,17 @@ def manifest_path(job: Job) -> str:
     return job.output.manifest or f"{job.output.path.rstrip('/')}.manifest.json"
 
 
-def check_job(job: Job) -> dict[str, Request]:
+def check_job(job: Job, left_out: dict[str, str] | None = None) -> dict[str, Request]:
     """Find out everything that can be known to be wrong; return what is asked, by arrays' names.
+
+    Why arrays are left out goes to `left_out`, by their names.
 
     Raises
     ------
     ChunkfoldError
         If anything is.
     """
-    sources = job_sources(job.sources, job.exclude or (), job.output.path)
+    sources = job_sources(job.sources, job.exclude or (), job.output.path, left_out)
     options, wrong, requests = job.options, [], {}
     for key, source in sources.items():
         try:
@@ -146,11 +150,15 @@ def run_job(
     # Before the lock too: its folder may not be there.
     check_writable(job.output.path, overwrite=True)
     with locked(job.output.path):
-        requests = check_job(job)
         record = Record(job.name, job.model_dump(mode="json", by_alias=True))
+        requests = check_job(job, record.left_out)
         with reported(record, job.output.report), recorded(record, manifest_path(job)):
             reduced = {}
-            with job_client(job.cluster) as client:
+            losses = job.limits.worker_losses or worker_losses()
+            with (
+                dask.config.set({WORKER_LOSSES: losses}),
+                job_client(job.cluster) as client,
+            ):
                 if on_client is not None:
                     on_client(client)
                 limit = job.limits.time

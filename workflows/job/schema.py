@@ -178,6 +178,8 @@ class Limits(Table):
     """Of a worker, above an idle one: "2 GiB"."""
     time: Seconds | None = None
     """Of its runs together, once its workers are there: "2 h"."""
+    worker_losses: Count | None = None
+    """Workers that a block may lose before the job ends; those that are sent away do not count."""
     on_bad_chunk: Literal[ON_BAD_CHUNK] = Options.on_bad_chunk  # type: ignore[valid-type] # as above
     """"stop", or "skip": chunks that cannot be read are left out, and told."""
     on_missing_chunk: Literal[ON_MISSING_CHUNK] = Options.on_missing_chunk  # type: ignore[valid-type]

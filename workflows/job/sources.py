@@ -6,7 +6,7 @@ import glob
 import os
 import warnings
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -24,13 +24,18 @@ MARKS = frozenset("*?[")
 
 
 def job_sources(
-    patterns: Sequence[str], exclude: Sequence[str] = (), out: str = ""
+    patterns: Sequence[str],
+    exclude: Sequence[str] = (),
+    out: str = "",
+    left_out: dict[str, str] | None = None,
 ) -> dict[str, Source]:
     """Open every array that patterns name, by what outputs call it.
 
     That is its path within the group, or below the folder where a pattern's marks begin; of an
     array that is named itself, its own name. An earlier output of the job, at `out`, that a pattern
-    matches is left out; and so is one that only consolidated metadata name, with a MissingWarning.
+    matches is left out. So are one that only consolidated metadata name, and one whose name is no
+    UTF-8 where there are others, with a MissingWarning; why the latter is goes to `left_out`, by
+    its name as messages spell it.
 
     Raises
     ------
@@ -38,31 +43,49 @@ def job_sources(
         If a pattern matches nothing, an array cannot be opened, or two have the same name.
     """
     found: dict[str, Source] = {}
+    unnamed = {} if left_out is None else left_out
+    for name, source in _opened(patterns, exclude, out):
+        if name != name.encode(errors="replace").decode():
+            reason = f"{source.name!r} is no UTF-8: no output can hold that name; rename it"
+            unnamed[printable(name)] = reason
+        elif name in found and found[name].name != source.name:
+            one, other = printable(found[name].name), printable(source.name)
+            raise JobError(
+                f"{one} and {other} would both be written as {name!r}: "
+                "name the folder above them with a pattern, or run two jobs"
+            )
+        else:
+            found[name] = source
+    if not found:
+        raise JobError(_why_none(patterns, exclude, unnamed))
+    for reason in unnamed.values():
+        warnings.warn(f"{reason}: the job does without", MissingWarning, stacklevel=2)
+    return found
+
+
+def _opened(
+    patterns: Sequence[str], exclude: Sequence[str], out: str
+) -> Iterator[tuple[str, Source]]:
+    """Yield every array that patterns name and `exclude` does not, by name; none of `out`."""
     for address, name, member in _members(patterns, out):
         # "*/lat" is "lat" of the only store too, whose arrays stand at the top.
         if any(fnmatchcase(at, one) for one in exclude for at in (name, f"/{name}")):
             continue
         if isinstance(member, Unopened):
-            if member.gone:
-                warnings.warn(f"{member.error}: the job does without", MissingWarning, stacklevel=2)
-                continue
-            raise member.error
-        if name != name.encode(errors="replace").decode():
-            raise JobError(f"{member.name!r} is no UTF-8: no output can hold that name")
-        if _is_below(out, address) and _is_below(member.name, out):
-            continue  # an earlier output of the job, in a group of its sources
-        if name in found and found[name].name != member.name:
-            one, other = printable(found[name].name), printable(member.name)
-            raise JobError(
-                f"{one} and {other} would both be written as {name!r}: "
-                "name the folder above them with a pattern, or run two jobs"
-            )
-        found[name] = member
-    if not found and not exclude:
-        raise JobError(f"no array of {', '.join(patterns)} is there any more")
-    if not found:
-        raise JobError(f"exclude {', '.join(map(repr, exclude))} leaves no array of the sources")
-    return found
+            if not member.gone:
+                raise member.error
+            warnings.warn(f"{member.error}: the job does without", MissingWarning, stacklevel=3)
+        elif not (_is_below(out, address) and _is_below(member.name, out)):
+            yield name, member
+
+
+def _why_none(patterns: Sequence[str], exclude: Sequence[str], unnamed: Mapping[str, str]) -> str:
+    """Say why there is nothing to reduce."""
+    if unnamed:
+        return "; ".join(unnamed.values())
+    if exclude:
+        return f"exclude {', '.join(map(repr, exclude))} leaves no array of the sources"
+    return f"no array of {', '.join(patterns)} is there any more"
 
 
 def _members(patterns: Sequence[str], out: str) -> Iterator[tuple[str, str, Source | Unopened]]:

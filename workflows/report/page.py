@@ -12,6 +12,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from chunkfold.kernels.catalogue.finish_functions import BIN
+from chunkfold.printable import printable
 from chunkfold.running.run import Run
 from chunkfold.units import size_text
 from chunkfold.workflows.as_json import json_text, jsonable
@@ -50,7 +51,7 @@ def _write(record: Record, out: str | None) -> None:
 
 def render(record: Record) -> str:
     """Return the page. It loads nothing: its policy forbids that, and scripts."""
-    environment = Environment(autoescape=True, undefined=StrictUndefined)
+    environment = Environment(autoescape=True, undefined=StrictUndefined, finalize=_shown)
     environment.filters |= {"size": size_text}
     template = environment.from_string(
         files("chunkfold.workflows.report").joinpath("page.html").read_text("utf-8")
@@ -61,16 +62,25 @@ def render(record: Record) -> str:
     return template.render(manifest=manifest, runs=runs, manifest_text=text)
 
 
+def _shown(value: Any) -> Any:
+    """Return what the template inserts: a text as `printable` spells its lines."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return "\n".join(map(printable, value.split("\n")))
+
+
 def _section(key: str, entry: Mapping[str, Any], run: Run) -> dict[str, Any]:
     """Return what the template shows of one array."""
     seconds = entry["seconds"] or 1e-9
+    folded = sum(device["bytes"] for device in entry["devices"])
     return {
         "key": key,
         "entry": entry,
-        "rate": entry["bytes"] / seconds,
+        "folded": folded,
+        "rate": folded / seconds,
         "results": [_result(name, value, step_of(run.plan)) for name, value in run.values.items()],
         "timeline": svg.timeline(entry["devices"], entry["readers"]),
-        "rates": _rates(entry, seconds) if run.values else Markup(""),
+        "rates": _rates(entry, folded / seconds) if run.values else Markup(""),
         "plan": str(run.plan),
     }
 
@@ -95,7 +105,7 @@ def _extent(array: np.ndarray) -> str:
     return f"{array.dtype}, {shape}, from {low} to {high}"
 
 
-def _rates(entry: Mapping[str, Any], seconds: float) -> Markup:
+def _rates(entry: Mapping[str, Any], rate: float) -> Markup:
     """Draw how fast the run was, beside what its readers could have brought had they never waited.
 
     That is the floor: nobody reads and decodes these chunks faster with so many threads.
@@ -105,7 +115,7 @@ def _rates(entry: Mapping[str, Any], seconds: float) -> Markup:
         return Markup("")
     floor = sum(nbytes / reading * entry["readers"] for nbytes, reading in busy)
     named = {
-        "this run": entry["bytes"] / seconds,
+        "this run": rate,
         f"{entry['readers']} threads that never wait": floor,
     }
     return svg.rates(named)

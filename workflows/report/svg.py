@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from chunkfold.printable import printable
 from chunkfold.units import size_text
 from chunkfold.workflows.density import extent, heights
 
@@ -175,7 +176,7 @@ def _opening(height: float) -> str:
 
 
 def _text(x: float, y: float, words: str, *, anchor: str = "start", kind: str = "") -> str:
-    safe = Markup.escape(words)
+    safe = Markup.escape(printable(words))
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{kind}">{safe}</text>'
 
 

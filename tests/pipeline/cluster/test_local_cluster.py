@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import dask
+import dask.array as da
 import numpy as np
 import pytest
 import zarr
@@ -346,6 +347,58 @@ def test_on_a_mixed_cluster_blocks_go_to_device_workers_only(data, tmp_path: Pat
         assert client.run(lambda: list(worker_device._of_process), workers=others) == {
             other: [] for other in others
         }
+
+
+@pytest.mark.parametrize("how", ["a run", "a graph", "the client's own data"])
+def test_a_cluster_that_adapts_from_no_worker_starts_some(data, how: str):
+    path, array = data
+    with (
+        LocalCluster(n_workers=0, threads_per_worker=2, dashboard_address=None) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        cluster.adapt(minimum=0, maximum=2, interval="200ms")
+        if how == "a graph":
+            lazy = cf.reduce(path, "sum", client=client, compute=False)
+            found = client.compute(lazy).result(120)
+        else:
+            run = cf.submit(path if how == "a run" else array, "sum", client=client)
+            found = run.result(120)
+        assert found == array.sum(dtype="i8")
+
+
+def test_whoever_joins_gets_blocks_too(tmp_path: Path, monkeypatch):
+    """A run that was planned for one worker gives two as much to do as they take."""
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", (256 * 256 * 4,) * 2)
+    under_way, most = set[int](), [0]
+    fold = on_cluster.OnCluster.fold
+
+    def counted(self, block, attempt, done):
+        under_way.add(block.number)
+        most.append(len(under_way))
+
+        def settled(outcome: object) -> None:
+            under_way.discard(block.number)
+            done(outcome)
+
+        return fold(self, block, attempt, settled)
+
+    monkeypatch.setattr(on_cluster.OnCluster, "fold", counted)
+    slow = da.ones((40, 256, 256), chunks=(1, 256, 256)).map_blocks(_slowly, dtype="f8")
+    with (
+        dask.config.set({"chunkfold.workers.ask": 0.2}),
+        LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=None) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        run = cf.submit(slow, "sum", client=client)
+        assert run.plan.terms.workers == 1
+        cluster.scale(2)
+        assert run.result(120) == 40 * 256 * 256
+        assert max(most) > 2 * run.plan.threads
+
+
+def _slowly(values: np.ndarray) -> np.ndarray:
+    time.sleep(0.3)
+    return values
 
 
 def test_a_cluster_without_workers_is_an_error(data):

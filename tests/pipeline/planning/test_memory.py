@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import zarr
 import chunkfold as cf
 from chunkfold.cluster.joining import connect
 from tests.conftest import DEVICES
+from tests.processes import finished
 
 pytestmark = pytest.mark.spawned
 
@@ -34,7 +36,7 @@ def linked(folder: Path, gib: float) -> tuple[Path, float]:
     return folder, count * float(values.sum(dtype="f8"))
 
 
-def peak_mib(pid: int, *, anew: bool = False) -> float:
+def peak_mib(pid: int | str, *, anew: bool = False) -> float:
     """Return the most memory that a process had resident, perhaps from now on."""
     if anew:
         Path(f"/proc/{pid}/clear_refs").write_text("5")
@@ -64,3 +66,32 @@ def test_memory_does_not_grow_with_the_array(tmp_path: Path, device, axis, mode)
     print(f"{device.spec}, axis {axis}: idle {idle:.0f} MiB, peaks {peaks[1:]}, bound {bound:.0f}")
     assert max(peaks[1:]) < 1.1 * min(peaks[1:])
     assert max(peaks) < idle + bound + 50
+
+
+HERE = """
+import gc, sys
+import numpy as np
+import chunkfold as cf
+from chunkfold.kernels import Partial
+from tests.pipeline.planning.test_memory import peak_mib
+
+values = np.random.default_rng(0).random((40, 800, 1000), "f4")
+given = {"coarsen": {0: 2, 1: 2, 2: 2}} if sys.argv[1] == "coarsen" else {"axis": 0}
+gc.disable()
+cf.reduce(values[:8, :40], sys.argv[2], **given)
+before = peak_mib("self", anew=True)
+run = cf.submit(values, sys.argv[2], **given)
+run.result(300)
+took, bound = peak_mib("self") - before, run.plan.memory.total / 2**20
+left = sum(isinstance(one, Partial) for one in gc.get_objects())
+print(f"{took:.0f} MiB for {bound:.0f} planned, {left} partial(s) left")
+sys.exit(not (took < bound and left == 0))
+"""
+"""Reduces in a process of its own; no cycle of references is collected meanwhile."""
+
+
+@pytest.mark.parametrize("words", ["coarsen mean", "coarsen std", "axis std"])
+def test_partials_go_as_results_are_made_of_them(words: str):
+    """They are most of what the caller's process holds: never two of each."""
+    done = finished([sys.executable, "-c", HERE, *words.split()], 240)
+    assert done.returncode == 0, done.stdout + done.stderr

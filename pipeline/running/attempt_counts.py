@@ -1,0 +1,67 @@
+"""How often tasks of a read were begun, and how many workers each has lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from chunkfold.errors import WorkerLostError, WorkerStoppedError
+from chunkfold.running.tree_nodes import TreeNode
+from chunkfold.settings import WORKER_LOSSES, worker_losses
+from chunkfold.worker.block_report import Attempts
+
+_MORE = 4
+"""Times as many losses, that a message proposes to allow."""
+
+
+class AttemptCounts:
+    """Counts; ends the run where a task loses worker after worker: it may be what kills them."""
+
+    def __init__(self) -> None:
+        self._most = worker_losses()
+        self._losses = Counter[TreeNode]()
+        self._stopped: list[str] = []
+        self._again = self._repeated = 0
+        self._late: set[tuple[TreeNode, int]] = set()
+        self._done: set[tuple[TreeNode, int]] = set()
+
+    @property
+    def told(self) -> Attempts:
+        """What was begun more than once so far."""
+        return Attempts(tuple(self._stopped), self._again + self._repeated, len(self._late))
+
+    def stopped(self, worker: str) -> None:
+        """Count a worker that was removed."""
+        self._stopped.append(worker)
+
+    def again(self) -> None:
+        """Count a task that the run begins anew."""
+        self._again += 1
+
+    def done(self, node: TreeNode, number: int) -> None:
+        """Count a block that is done; one that was done before, Dask ran anew."""
+        self._repeated += (node, number) in self._done
+        self._done.add((node, number))
+
+    def late(self, node: TreeNode, number: int) -> None:
+        """Count the result of an earlier attempt, once."""
+        self._late.add((node, number))
+
+    def lost(self, node: TreeNode, what: str, error: WorkerStoppedError) -> None:
+        """Count a worker that a task has lost, but for those that were sent away.
+
+        Raises
+        ------
+        WorkerLostError
+            If these are too many.
+        """
+        self._losses[node] += not error.planned
+        losses = self._losses[node]
+        if error.planned or losses < self._most:
+            return
+        raise WorkerLostError(
+            f"{what} lost its worker {losses} time(s), the last: {error}. Look at the worker's log "
+            "for the reason, such as its memory limit; where workers come and go, as spot "
+            f"instances do, allow more: --worker-losses {_MORE * losses} ({WORKER_LOSSES} in "
+            "Dask's configuration)",
+            error.worker,
+        ) from error

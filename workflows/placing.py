@@ -1,0 +1,75 @@
+"""Move what was made into its place, so that one who reads meanwhile finds the old or the new."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from chunkfold.errors import PlanError
+from chunkfold.workflows.exchange import exchanged
+from chunkfold.workflows.staging_folder import before_of
+
+_THERE = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}
+"""How the system says that something is there already."""
+
+
+def put(made: Path, path: Path, *, overwrite: bool) -> None:
+    """Move what was made into its place, where something may be that goes.
+
+    Raises
+    ------
+    PlanError
+        If something came there meanwhile that is not to go.
+    """
+    if overwrite:
+        # A file takes the place of another by itself; folders do not.
+        aside = os.path.lexists(path) and (path.is_dir() or made.is_dir())
+        move(made, path, before_of(made.parent, path) if aside else None)
+    elif not _put_new(made, path):
+        raise PlanError(f"output {path} came meanwhile: it is not overwritten")
+
+
+def _put_new(made: Path, path: Path) -> bool:
+    """Move what was made into its place, unless something is there: then say so."""
+    if os.path.lexists(path):
+        return False
+    try:
+        if made.is_dir():
+            made.rename(path)  # only an empty folder would make room
+        else:
+            _link(made, path)
+    except OSError as error:
+        if error.errno in _THERE:
+            return False
+        raise
+    return True
+
+
+def _link(made: Path, path: Path) -> None:
+    """Let a file appear where nothing is: to rename it there would replace what came meanwhile."""
+    try:
+        os.link(made, path)
+    except OSError as error:
+        if error.errno in _THERE:
+            raise
+        made.rename(path)  # the file system has no links
+
+
+def move(made: Path, path: Path, before: Path | None) -> None:
+    """Move what was made into its place; what is to go to `before` may end in the other's place.
+
+    Where names cannot be exchanged it is set aside first, and put back if that fails; should the
+    process be killed between the two, the next command puts it back.
+    """
+    if before is not None and exchanged(made, path):
+        return
+    try:
+        if before is not None:
+            path.rename(before)
+        made.replace(path)
+    except BaseException:
+        # An interrupt is raised behind the call in which it came: that one may have done its work.
+        if before is not None and os.path.lexists(before) and not os.path.lexists(path):
+            before.rename(path)
+        raise

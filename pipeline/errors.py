@@ -5,6 +5,7 @@ ChunkfoldError
 |   +-- ChunkError      one chunk of it is bad
 |   +-- ChangedError    it changed while it was read
 |   +-- MissingError    chunks of it are not stored, and that was to end the run
+|   +-- TargetError     a reference is malformed, or leads where it may not lead
 +-- DeviceError         a device is missing, refused, or failed while working
 |   +-- BuildError      a kernel did not build; carries the compiler's log
 |   +-- WorkerLostError a worker cannot use its device any more
@@ -53,6 +54,7 @@ __all__ = [
     "PlanError",
     "RangeError",
     "SourceError",
+    "TargetError",
     "TimeLimitError",
     "WorkerLostError",
     "WorkerStoppedError",
@@ -90,6 +92,10 @@ class MissingError(SourceError):
     """Chunks of a source are not stored, and such were to end the run."""
 
 
+class TargetError(SourceError):
+    """A reference to a chunk is malformed, or leads where it may not lead."""
+
+
 class ChunkError(SourceError):
     """A chunk cannot be read or decoded."""
 
@@ -119,6 +125,8 @@ def unreadable(chunk: BadChunk, cause: BaseException) -> ChunkfoldError:
                 f"{chunk.array}: {chunk.kind} {chunk.key!r} changed while it was read: {seen}; "
                 "run it again when nobody writes to it"
             )
+        if isinstance(seen, TargetError):
+            return SourceError(f"{chunk.array}: {chunk.kind} {chunk.key!r}: {seen}")
         if isinstance(seen, MissingError):
             return MissingError(f"{chunk.array}: {chunk.kind} {chunk.key!r} {seen}: {FILLED}")
     if runs_short(cause):

@@ -147,7 +147,7 @@ def _factor(
     asked: Asked, options: Options, source: Named, chosen: Sequence[Axis], reduced: set[int]
 ) -> tuple[LabelCodes, GroupsOfLabel]:
     given = any_labels(
-        asked.by, source, options.storage_options, mask_and_scale=bool(options.mask_and_scale)
+        asked.by, source, options.opening, mask_and_scale=bool(options.mask_and_scale)
     )
     along = _axes(given, asked, options, source, chosen, reduced)
     _refuse_kept(given, along, source, reduced)

@@ -8,13 +8,12 @@ from itertools import repeat
 from typing import Any
 
 from chunkfold.errors import PlanError
-from chunkfold.settings import StorageOptions
+from chunkfold.settings import StorageOptions, with_targets
 from chunkfold.sources.axis_names import axis_numbers, normalized_axes
 from chunkfold.sources.cf_packing import MISSING, SCALING
 from chunkfold.sources.concatenation import concatenated
 from chunkfold.sources.opening import open_source
 from chunkfold.sources.source import Source
-from chunkfold.stores.addresses import NO_OPTIONS
 
 _PACKED = (*SCALING, *MISSING, "_Unsigned")
 """Attributes by which numbers are others than what is stored: where there is none, they are not."""
@@ -29,6 +28,7 @@ def concatenate(
     axis: int | str = 0,
     *,
     storage_options: StorageOptions | None = None,
+    allow_targets: str | Sequence[str] | None = None,
 ) -> Source:
     """Return sources as one, along an axis that all of them have: as `numpy.concatenate`, unread.
 
@@ -43,7 +43,7 @@ def concatenate(
         differ.
     axis
         Where they follow each other: a number, or the name that they give it.
-    storage_options
+    storage_options, allow_targets
         As `chunkfold.reduce` has them.
 
     Raises
@@ -57,7 +57,9 @@ def concatenate(
     if isinstance(sources, (str, bytes)) or not isinstance(sources, Iterable):
         raise PlanError(f"sources is {sources!r}; give several, as a list")
     with ThreadPoolExecutor(_AT_ONCE, "chunkfold-open") as pool:
-        parts = list(pool.map(open_source, sources, repeat(storage_options or NO_OPTIONS)))
+        parts = list(
+            pool.map(open_source, sources, repeat(with_targets(storage_options, allow_targets)))
+        )
     if not parts:
         raise PlanError("no sources were given: give those that are to be one, in their order")
     number = _axis(parts[0], axis)

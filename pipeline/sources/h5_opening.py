@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -14,9 +15,10 @@ from zarr.dtype import VariableLengthUTF8
 from chunkfold.errors import ChangedError, SourceError
 from chunkfold.kernels.dtypes import kind_of
 from chunkfold.sources.h5_attributes import attributes_of, datasets_in
-from chunkfold.sources.h5_source import H5Source, h5_source
+from chunkfold.sources.h5_source import H5Source, given_source, h5_source
 from chunkfold.sources.zarr_arrays import AnyArray
 from chunkfold.stores.h5_files import H5File
+from chunkfold.stores.h5_targets import check_links, targets_of
 
 _NAMED = 20
 """Datasets that a message names."""
@@ -25,7 +27,7 @@ _MOST_BESIDE = 64 << 20
 _TEXTS = "OSU"
 
 
-def open_dataset(file: Path, inner: str, name: str) -> H5Source:
+def open_dataset(file: Path, inner: str, name: str, allowed: tuple[str, ...] = ()) -> H5Source:
     """Open a dataset of a file by its path there; `name` is what messages call it.
 
     Raises
@@ -33,7 +35,7 @@ def open_dataset(file: Path, inner: str, name: str) -> H5Source:
     SourceError
         If there is none, the file cannot be opened, or h5py is not installed.
     """
-    with _node(file, inner, name) as (node, at):
+    with _node(file, inner, name, allowed) as (node, at):
         import h5py
 
         if isinstance(node, h5py.Dataset):
@@ -42,7 +44,9 @@ def open_dataset(file: Path, inner: str, name: str) -> H5Source:
         raise SourceError(f"{name}: is {where}, not an array; {_inside(node, name)}")
 
 
-def open_datasets(file: Path, inner: str, name: str) -> list[H5Source | tuple[str, SourceError]]:
+def open_datasets(
+    file: Path, inner: str, name: str, allowed: tuple[str, ...] = ()
+) -> list[H5Source | tuple[str, SourceError]]:
     """Open all datasets of a file, or of a group in it, in the order of their paths.
 
     Of one that cannot be opened there is its name, and why. Those of texts are left out.
@@ -52,7 +56,7 @@ def open_datasets(file: Path, inner: str, name: str) -> list[H5Source | tuple[st
     SourceError
         If there are none, or as `open_dataset`.
     """
-    with _node(file, inner, name) as (node, at):
+    with _node(file, inner, name, allowed) as (node, at):
         import h5py
 
         if isinstance(node, h5py.Dataset):
@@ -69,7 +73,23 @@ def open_datasets(file: Path, inner: str, name: str) -> list[H5Source | tuple[st
         return found
 
 
-def refuse_group(group: Any) -> None:
+def given_dataset(source: Any, allowed: tuple[str, ...]) -> H5Source | None:
+    """Return a dataset of h5py's as a source; None if it is none.
+
+    Raises
+    ------
+    SourceError
+        If it is a group, or as `given_source`.
+    """
+    h5py = sys.modules.get("h5py")  # whoever has one has imported that
+    if h5py is not None and isinstance(source, h5py.Group):
+        _refuse_group(source)
+    if h5py is None or not isinstance(source, h5py.Dataset):
+        return None
+    return given_source(source, allowed)
+
+
+def _refuse_group(group: Any) -> None:
     """Refuse a group, or a file, that h5py has open: its datasets are named.
 
     Raises
@@ -94,6 +114,8 @@ def beside_dataset(source: H5Source, name: str) -> AnyArray | None:
     with _again(source) as file:
         import h5py
 
+        if source.file is not None:
+            check_links(file, path, targets_of(source.file))
         dataset = file.get(path)
         if not isinstance(dataset, h5py.Dataset):
             return None
@@ -135,7 +157,9 @@ def _again(source: H5Source) -> Iterator[Any]:
 
 
 @contextmanager
-def _node(file: Path, inner: str, name: str) -> Iterator[tuple[Any, H5File]]:
+def _node(
+    file: Path, inner: str, name: str, allowed: tuple[str, ...]
+) -> Iterator[tuple[Any, H5File]]:
     """Open a file; yield what is at a path in it, links followed, and the file.
 
     Raises
@@ -144,8 +168,9 @@ def _node(file: Path, inner: str, name: str) -> Iterator[tuple[Any, H5File]]:
         If there is nothing, or it cannot be opened.
     """
     try:
-        at = H5File.at(str(file))
+        at = H5File.at(str(file), allowed=allowed)
         with at.opened(kept=False) as opened:
+            check_links(opened, inner, targets_of(at))
             if inner and inner not in opened:
                 known = next(_known_above(opened, inner))
                 where = f"{file}/{known}" if known else str(file)

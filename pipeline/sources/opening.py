@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -15,12 +14,17 @@ from chunkfold.decoding.decodable import why_not_decoded
 from chunkfold.errors import DeviceError, PlanError, SourceError
 from chunkfold.kernels.dtypes import stored_name
 from chunkfold.redaction import shown_address
-from chunkfold.settings import StorageOptions
+from chunkfold.settings import StorageOptions, allowed_targets
 from chunkfold.sources.array_source import array_source
 from chunkfold.sources.dask_source import dask_source, is_dask
 from chunkfold.sources.group_members import Member, members_of, open_as_it_is
-from chunkfold.sources.h5_opening import beside_dataset, open_dataset, open_datasets, refuse_group
-from chunkfold.sources.h5_source import H5Source, given_source
+from chunkfold.sources.h5_opening import (
+    beside_dataset,
+    given_dataset,
+    open_dataset,
+    open_datasets,
+)
+from chunkfold.sources.h5_source import H5Source
 from chunkfold.sources.not_opened import inside, nearest, why_not
 from chunkfold.sources.source import Source
 from chunkfold.sources.zarr_arrays import AnyArray, as_stored
@@ -87,12 +91,12 @@ def open_any(source: Any, options: StorageOptions = NO_OPTIONS) -> Source:
     if isinstance(source, Source) and not isinstance(source, ZarrSource):
         return source
     if isinstance(source, (str, os.PathLike)) and (found := _in_h5(source, options)):
-        return open_dataset(*found)
+        return open_dataset(*found, allowed_targets(options))
     if isinstance(source, (str, os.PathLike, zarr.Array, zarr.Group, ZarrSource)):
         return open_zarr(source, options)
     if is_dask(source):
         return dask_source(source)
-    return _of_h5py(source) or array_source(source)
+    return given_dataset(source, allowed_targets(options)) or array_source(source)
 
 
 def _in_h5(
@@ -109,14 +113,6 @@ def _in_h5(
         return None
     refuse_options(address, options)
     return *found, shown_address(address)
-
-
-def _of_h5py(source: Any) -> Source | None:
-    """Return a dataset of h5py's as a source; None if it is none."""
-    h5py = sys.modules.get("h5py")  # whoever has one has imported that
-    if h5py is not None and isinstance(source, h5py.Group):
-        refuse_group(source)
-    return given_source(source) if h5py is not None and isinstance(source, h5py.Dataset) else None
 
 
 def open_zarr(source: Any, options: StorageOptions = NO_OPTIONS) -> ZarrSource:
@@ -148,7 +144,7 @@ class Unopened:
     """Whether there is none any more, though consolidated metadata name it."""
 
 
-def open_each(source: Any) -> list[Source | Unopened]:
+def open_each(source: Any, options: StorageOptions = NO_OPTIONS) -> list[Source | Unopened]:
     """Open every array of a group, in the order of their paths; or the one array that is named.
 
     Their dtypes need not be such as can be reduced: `open_source` of each tells. Each is what its
@@ -159,12 +155,12 @@ def open_each(source: Any) -> list[Source | Unopened]:
     SourceError
         If there is nothing there, it is no Zarr, it cannot be listed, or has no arrays.
     """
-    if isinstance(source, (str, os.PathLike)) and (file := _in_h5(source)):
-        each = open_datasets(*file)
+    if isinstance(source, (str, os.PathLike)) and (file := _in_h5(source, options)):
+        each = open_datasets(*file, allowed_targets(options))
         return [one if isinstance(one, Source) else Unopened(*one) for one in each]
-    if h5 := _of_h5py(source):
+    if h5 := given_dataset(source, allowed_targets(options)):
         return [h5]
-    node, name = _named(source)
+    node, name = _named(source, options)
     if isinstance(node, zarr.Array):
         return [ZarrSource(node, name)]
     try:
@@ -290,8 +286,12 @@ def _opened(address: str, name: str, options: StorageOptions) -> AnyArray | zarr
             raise SourceError(f"{name}: no such path{nearest(path)}")
         store, inner = located(address, options)
         return open_as_it_is(store, inner)
-    except (SourceError, PlanError):
+    except PlanError:
         raise
+    except SourceError as error:
+        if name in str(error):
+            raise
+        raise type(error)(f"{name}: {error}") from error
     except ImportError as error:
         raise SourceError(f"{name}: {missing_of(error)}") from error
     except Exception as error:

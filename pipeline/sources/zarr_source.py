@@ -26,6 +26,7 @@ from chunkfold.sources.zarr_arrays import (
     opened_again,
 )
 from chunkfold.sources.zarr_reads import ByZarr
+from chunkfold.stores.chains import Chain
 from chunkfold.stores.expected import Expected
 from chunkfold.stores.icechunk_store import Snapshot
 
@@ -44,6 +45,8 @@ class ZarrSource(Source):
 
     def __post_init__(self) -> None:
         refuse_code(self.array, self.name)
+        if isinstance(self.array.store, Chain):
+            self.array.store.check_references(self.array.path)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what is worked out of it, such as how it is decoded."""

@@ -19,6 +19,7 @@ from chunkfold.planning.request import Request
 from chunkfold.printable import printable
 from chunkfold.results.results import Results
 from chunkfold.running.run import Run
+from chunkfold.settings import with_targets
 from chunkfold.sources.source import Source
 from chunkfold.workflows.job.clusters import check_cluster, job_client, planned_workers
 from chunkfold.workflows.job.lock import locked
@@ -64,7 +65,9 @@ def check_job(job: Job) -> dict[str, Request]:
     ChunkfoldError
         If anything is.
     """
-    sources = job_sources(job.sources, job.exclude or (), job.output.path)
+    sources = job_sources(
+        job.sources, job.exclude or (), job.output.path, with_targets(None, job.allow_targets)
+    )
     options, wrong, requests = job.options, [], {}
     for key, source in sources.items():
         try:

@@ -13,10 +13,11 @@ from pathlib import Path
 from chunkfold.errors import JobError, MissingWarning
 from chunkfold.printable import printable
 from chunkfold.redaction import shown_address, without_secrets
+from chunkfold.settings import StorageOptions
 from chunkfold.sources.not_opened import is_store
 from chunkfold.sources.opening import Unopened, open_each
 from chunkfold.sources.source import Source
-from chunkfold.stores.addresses import below, is_zarr, last_of, on_disk
+from chunkfold.stores.addresses import NO_OPTIONS, below, is_zarr, last_of, on_disk
 from chunkfold.stores.remote import LISTED, message_of, open_store, said_shortly
 
 MARKS = frozenset("*?[")
@@ -24,7 +25,10 @@ MARKS = frozenset("*?[")
 
 
 def job_sources(
-    patterns: Sequence[str], exclude: Sequence[str] = (), out: str = ""
+    patterns: Sequence[str],
+    exclude: Sequence[str] = (),
+    out: str = "",
+    options: StorageOptions = NO_OPTIONS,
 ) -> dict[str, Source]:
     """Open every array that patterns name, by what outputs call it.
 
@@ -38,7 +42,7 @@ def job_sources(
         If a pattern matches nothing, an array cannot be opened, or two have the same name.
     """
     found: dict[str, Source] = {}
-    for address, name, member in _members(patterns, out):
+    for address, name, member in _members(patterns, out, options):
         # "*/lat" is "lat" of the only store too, whose arrays stand at the top.
         if any(fnmatchcase(at, one) for one in exclude for at in (name, f"/{name}")):
             continue
@@ -65,13 +69,15 @@ def job_sources(
     return found
 
 
-def _members(patterns: Sequence[str], out: str) -> Iterator[tuple[str, str, Source | Unopened]]:
+def _members(
+    patterns: Sequence[str], out: str, options: StorageOptions
+) -> Iterator[tuple[str, str, Source | Unopened]]:
     """Yield the address of what patterns match, and every array in it, by name."""
     for pattern in patterns:
         for address, key in _matches(pattern):
             if address != pattern and address.rstrip("/") == out.rstrip("/"):
                 continue
-            for member in open_each(address):
+            for member in open_each(address, options):
                 inner = below(shown_address(address), member.name)
                 name = "/".join(part for part in (key, inner) if part) or last_of(address)
                 yield address, name, member

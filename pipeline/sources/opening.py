@@ -16,6 +16,7 @@ from chunkfold.kernels.dtypes import stored_name
 from chunkfold.redaction import shown_address
 from chunkfold.settings import StorageOptions, allowed_targets
 from chunkfold.sources.array_source import array_source
+from chunkfold.sources.bounded_reads import bounded
 from chunkfold.sources.dask_source import dask_source, is_dask
 from chunkfold.sources.group_members import Member, members_of, open_as_it_is
 from chunkfold.sources.h5_opening import (
@@ -193,7 +194,7 @@ def open_beside(source: Source, name: str) -> AnyArray | None:
         return None
     if reason := why_not_decoded(node):
         raise SourceError(f"it is not decoded: {reason}")
-    return node
+    return bounded(node)
 
 
 def _beside(source: Source, name: str) -> AnyArray | zarr.Group | None:

@@ -16,6 +16,7 @@ from chunkfold.decoding.decode_units import InTurn
 from chunkfold.decoding.direct import Direct, DirectRegion
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.array_source import copied
+from chunkfold.sources.bounded_reads import bounded
 from chunkfold.sources.chunk_index import Listing, list_objects
 from chunkfold.sources.direct_route import direct_of, fill_value, objects_of
 from chunkfold.sources.source import Source
@@ -221,6 +222,11 @@ class ZarrSource(Source):
         return direct_of(self.array)
 
     @cached_property
+    def bounded(self) -> AnyArray:
+        """The array, which decodes with a bound what a stranger stored."""
+        return bounded(self.array)
+
+    @cached_property
     def in_turn(self) -> tuple[tuple[int, ...], ...] | None:
         """Shapes of objects, and of the chunks in them, that `read` can bring one after another.
 
@@ -246,7 +252,7 @@ class ZarrSource(Source):
         if self.direct is not None:
             self.direct.read(self.name, region, out, known)
             return
-        by_zarr = ByZarr(self.array, self.name, self.unit, remote=self.remote)
+        by_zarr = ByZarr(self.array, self.bounded, self.name, self.unit, remote=self.remote)
         by_zarr.read(region, out, known)
 
     def each(self, regions: Iterable[DirectRegion], out: InTurn) -> Iterator[None]:

@@ -107,6 +107,16 @@ class ChunkError(SourceError):
 
 FILLED = "on_missing_chunk='fill' takes what is not stored for the fill value, as the format has it"
 """What helps where chunks are not stored."""
+_NOT_BYTES = (
+    AssertionError,
+    AttributeError,
+    KeyError,
+    NameError,
+    NotImplementedError,
+    RecursionError,
+    TypeError,
+)
+"""What is raised where no bytes are bad: leaving a chunk out does not help."""
 _SHORT = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 
@@ -115,7 +125,7 @@ def unreadable(chunk: BadChunk, cause: BaseException) -> ChunkfoldError:
 
     A ChunkError, but where the machine has no files or memory left: then the chunk may be well, and
     is not to be left out. Nor is one that was written while it was read, or is not stored where
-    that ends the run, nor where a server refuses all chunks.
+    that ends the run, nor where a server refuses all chunks, nor where no bytes are at fault.
     """
     if refused := refusal(cause):
         return SourceError(f"{chunk.array}: {refused}")
@@ -131,6 +141,11 @@ def unreadable(chunk: BadChunk, cause: BaseException) -> ChunkfoldError:
             return MissingError(f"{chunk.array}: {chunk.kind} {chunk.key!r} {seen}: {FILLED}")
     if runs_short(cause):
         return ClusterError(str(chunk))
+    if isinstance(cause, _NOT_BYTES) and chunk.kind != "task":
+        return SourceError(
+            f"{chunk.array}: {chunk.kind} {chunk.key!r} cannot be read as its metadata say "
+            f"({type(cause).__name__}: {cause}): look at its dtype, shape and codecs"
+        )
     remedy = ""
     if (status := next(filter(None, map(status_of, _caused(cause))), None)) in ABSENT:
         remedy = f"; a server that answers so for what is not stored: --absent-status {status}"

@@ -78,7 +78,7 @@ def refuse_larger(found: Any, most: int) -> None:
 def refuse_count(stored: StoredBytes, elements: int) -> None:
     """Refuse texts that say that they are others than so many."""
     count = int.from_bytes(stored[:4], "little")
-    if len(stored) < 4 or count != elements:  # noqa: PLR2004 # what holds the count
+    if len(stored) < 4 or count != elements:  # what holds the count
         raise ValueError(f"it says that it has {count:,} texts, but its shape needs {elements:,}")
 
 
@@ -113,8 +113,9 @@ class Whole:
 
 
 def _bytes_of(stored: Any) -> StoredBytes:
-    array = np.ascontiguousarray(stored) if isinstance(stored, np.ndarray) else stored
-    return memoryview(array).cast("B")
+    if isinstance(stored, np.ndarray):
+        return np.ascontiguousarray(stored).reshape(-1).view(np.uint8).data
+    return memoryview(stored).cast("B")
 
 
 def _unbz2(_: Any, stored: StoredBytes, most: int) -> bytes:

@@ -143,7 +143,9 @@ def _is_fixed(spec: Any) -> bool:
 
 
 def _nbytes_of(spec: Any) -> int:
-    return math.prod(spec.shape) * int(spec.dtype.to_native_dtype().itemsize)
+    itemsize: int = spec.dtype.to_native_dtype().itemsize
+    elements: int = math.prod(spec.shape)
+    return elements * itemsize
 
 
 class _BoundedStore(WrapperStore[Any]):

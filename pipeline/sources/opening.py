@@ -27,6 +27,7 @@ from chunkfold.sources.h5_opening import (
 )
 from chunkfold.sources.h5_source import H5Source
 from chunkfold.sources.not_opened import inside, nearest, why_not
+from chunkfold.sources.one_sentence import in_one_sentence
 from chunkfold.sources.source import Source
 from chunkfold.sources.zarr_arrays import AnyArray, as_stored
 from chunkfold.sources.zarr_source import ZarrSource
@@ -81,6 +82,7 @@ def check_dtype(source: Source) -> None:
         raise SourceError(f"{source.name}: {error}") from None
 
 
+@in_one_sentence
 def open_any(source: Any, options: StorageOptions = NO_OPTIONS) -> Source:
     """Open as `open_source` does what need not be of a dtype that can be reduced.
 
@@ -145,6 +147,7 @@ class Unopened:
     """Whether there is none any more, though consolidated metadata name it."""
 
 
+@in_one_sentence
 def open_each(source: Any, options: StorageOptions = NO_OPTIONS) -> list[Source | Unopened]:
     """Open every array of a group, in the order of their paths; or the one array that is named.
 
@@ -287,12 +290,8 @@ def _opened(address: str, name: str, options: StorageOptions) -> AnyArray | zarr
             raise SourceError(f"{name}: no such path{nearest(path)}")
         store, inner = located(address, options)
         return open_as_it_is(store, inner)
-    except PlanError:
+    except (SourceError, PlanError):
         raise
-    except SourceError as error:
-        if name in str(error):
-            raise
-        raise type(error)(f"{name}: {error}") from error
     except ImportError as error:
         raise SourceError(f"{name}: {missing_of(error)}") from error
     except Exception as error:

@@ -20,6 +20,7 @@ from chunkfold.sources.bounded_reads import bounded
 from chunkfold.sources.chunk_index import Listing, list_objects
 from chunkfold.sources.direct_route import direct_of, fill_value, objects_of
 from chunkfold.sources.source import Source
+from chunkfold.sources.stored_metadata import refuse_odd
 from chunkfold.sources.zarr_arrays import (
     AnyArray,
     check_unchanged,
@@ -46,6 +47,7 @@ class ZarrSource(Source):
 
     def __post_init__(self) -> None:
         refuse_code(self.array, self.name)
+        refuse_odd(self.array, self.name)
         if isinstance(self.array.store, Chain):
             self.array.store.check_references(self.array.path)
 

@@ -47,6 +47,8 @@ EXIT_BUSY = 5
 EXIT_INTERRUPTED = 130
 EXIT_UNREAD = 141
 """Whoever read the output went away, as with programs that SIGPIPE ends."""
+TRACEBACK = "CHUNKFOLD_TRACEBACK"
+"""A variable: where it is set, a fault of chunkfold's own shows where it is."""
 _INSISTS_AFTER_S = 5.0
 """What is freed after an interrupt takes a second; who interrupts again after so long insists."""
 _AGAIN_S = 0.01
@@ -212,6 +214,13 @@ def _warned(message: Warning | str, category: type[Warning], *_: object, **__: o
     tell_warning(said)
 
 
+def _words() -> str:
+    """Return the command, and what it was given besides options."""
+    from chunkfold.redaction import shown_address
+
+    return " ".join(shown_address(one) for one in sys.argv[1:4] if not one.startswith("-"))
+
+
 def main() -> None:
     """Run the command line and exit."""
     # What concerns the user comes as an error; distributed's own chatter does not.
@@ -243,6 +252,20 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         err.print("interrupted")
         code = EXIT_INTERRUPTED
+    except MemoryError:
+        _tell(ClusterError(f"{_words()}: this process has no memory left"))
+        code = EXIT_FAILED
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        where = f"{type(error).__name__}: {error}".partition("\n")[0]
+        _tell(
+            ChunkfoldError(
+                f"{_words()}: what nobody expected ({where}): a fault of chunkfold's own; "
+                f"{TRACEBACK}=1 shows where, for a report"
+            )
+        )
+        code = EXIT_FAULT
     sys.exit(code if isinstance(code, int) else 0)
 
 

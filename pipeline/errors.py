@@ -112,7 +112,6 @@ _NOT_BYTES = (
     AttributeError,
     KeyError,
     NameError,
-    NotImplementedError,
     RecursionError,
     TypeError,
 )

@@ -82,7 +82,7 @@ def refuse_count(stored: StoredBytes, elements: int) -> None:
         raise ValueError(f"it says that it has {count:,} texts, but its shape needs {elements:,}")
 
 
-class Whole:
+class WholeChunk:
     """All codecs of a chunk of format 2 as one, which decodes to the size of its shape."""
 
     def __init__(

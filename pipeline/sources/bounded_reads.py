@@ -19,7 +19,7 @@ from zarr.core.metadata import ArrayV2Metadata
 from zarr.storage import FsspecStore, LocalStore, StorePath, WrapperStore, ZipStore
 
 from chunkfold.decoding.bounded import (
-    Whole,
+    WholeChunk,
     most_between,
     refuse_count,
     refuse_larger,
@@ -43,7 +43,7 @@ def bounded(array: AnyArray) -> AnyArray:
     made: Any = AsyncArray(metadata, StorePath(store, array.path), array.async_array.config)
     codecs: Any
     if isinstance(metadata, ArrayV2Metadata):
-        whole: Any = Whole(metadata.compressor, metadata.filters or (), array.chunks, dtype)
+        whole: Any = WholeChunk(metadata.compressor, metadata.filters or (), array.chunks, dtype)
         codecs = [V2Codec(filters=None, compressor=whole)]
     else:
         codecs = _with_bounds(metadata.codecs)
@@ -102,9 +102,6 @@ class _Bounded(BytesBytesCodec):
             return decoded
         return chunk_spec.prototype.buffer.from_bytes(bytes(found))
 
-    async def _encode_single(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
-        raise NotImplementedError
-
     def compute_encoded_size(self, input_byte_length: int, chunk_spec: Any) -> int:
         size: int = self.codec.compute_encoded_size(input_byte_length, chunk_spec)
         return size
@@ -128,9 +125,6 @@ class _OfItsShape(BytesBytesCodec):
             stored = memoryview(chunk_bytes.as_numpy_array()).cast("B")
             refuse_count(stored, math.prod(chunk_spec.shape))
         return chunk_bytes
-
-    async def _encode_single(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
-        raise NotImplementedError
 
     def compute_encoded_size(self, input_byte_length: int, chunk_spec: Any) -> int:
         del chunk_spec

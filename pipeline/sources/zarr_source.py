@@ -28,7 +28,7 @@ from chunkfold.sources.zarr_arrays import (
     opened_again,
 )
 from chunkfold.sources.zarr_reads import ByZarr
-from chunkfold.stores.chains import Chain
+from chunkfold.stores.chains import ChainStore
 from chunkfold.stores.expected import Expected
 from chunkfold.stores.icechunk_store import Snapshot
 
@@ -48,7 +48,7 @@ class ZarrSource(Source):
     def __post_init__(self) -> None:
         refuse_code(self.array, self.name)
         refuse_odd(self.array, self.name)
-        if isinstance(self.array.store, Chain):
+        if isinstance(self.array.store, ChainStore):
             self.array.store.check_references(self.array.path)
 
     def __getstate__(self) -> dict[str, Any]:

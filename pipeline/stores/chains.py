@@ -21,7 +21,7 @@ _ROUND = ("blockcache", "filecache", "simplecache")
 """Links that may stand round references: they keep what they bring."""
 
 
-class Chain(CarefulFsspec):
+class ChainStore(CarefulFsspec):
     """A store of a chain."""
 
     def check_references(self, path: str) -> None:
@@ -44,7 +44,7 @@ class Chain(CarefulFsspec):
                 yield name.rstrip("/").rpartition("/")[2]
 
 
-def chain(address: str, allowed: tuple[str, ...]) -> Chain:
+def chain(address: str, allowed: tuple[str, ...]) -> ChainStore:
     """Return a store of a chain, whose links are made as for those who do not know of asyncio.
 
     Made as zarr makes them, `reference` refuses what it refers to on web servers, and `dir` all.
@@ -62,7 +62,7 @@ def chain(address: str, allowed: tuple[str, ...]) -> Chain:
     for link in address.split(_LINKS):
         refuse_special(_IN_FILES.sub("", link))  # what is no path is none
     made, path = opened_in_time(address, lambda: _files_of(address, allowed))
-    return Chain(AsyncFileSystemWrapper(made, asynchronous=True), read_only=True, path=path)
+    return ChainStore(AsyncFileSystemWrapper(made, asynchronous=True), read_only=True, path=path)
 
 
 def _files_of(address: str, allowed: tuple[str, ...]) -> tuple[Any, str]:

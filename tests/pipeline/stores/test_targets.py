@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pickle
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -317,3 +318,23 @@ def test_origins_are_scheme_host_and_port_or_bucket():
 @pytest.mark.parametrize("host", ["192.168.1.1", "::1", "fe80::1%eth0", "0.0.0.0", "224.0.0.1"])
 def test_inner_addresses_are_known(host: str):
     assert is_inner(host)
+
+
+def test_caches_may_stand_before_references_and_nothing_else(tmp_path: Path):
+    (tmp_path / "data").write_bytes(VALUES.tobytes())
+    local(tmp_path, [f"{tmp_path}/data", 0, 24])
+    assert cf.reduce(f"simplecache::reference://x::{tmp_path}/refs.json") == 15
+    with pytest.raises(SourceError, match="references are read at the beginning of a chain"):
+        open_source(f"zip://x::reference://s.zip::{tmp_path}/refs.json")
+    local(tmp_path, ["/etc/hostname", 0, 24])
+    with pytest.raises(SourceError, match="without leave"):
+        cf.reduce(f"simplecache::reference://x::{tmp_path}/refs.json")
+
+
+def test_references_that_changed_meanwhile_end_the_run(tmp_path: Path):
+    (tmp_path / "data").write_bytes(VALUES.tobytes())
+    source = open_source(local(tmp_path, [f"{tmp_path}/data", 0, 24]))
+    sent = pickle.dumps(source)
+    local(tmp_path, [f"{tmp_path}/refs.json", 0, 24])
+    with pytest.raises(cf.ChunkfoldError, match="the references changed"):
+        pickle.loads(sent)

@@ -38,8 +38,13 @@ def refuse_odd(array: Any, name: str) -> None:
             raise SourceError(
                 f"{name}: its metadata say {what} {extents}, which are more than {_MOST:,} bytes"
             )
-    if any(chunk < 1 for chunk in (*chunks, *array.chunks)):
-        raise SourceError(f"{name}: its metadata say chunks {chunks}: none can have an extent of 0")
+    # Of an axis without elements zarr makes chunks of 0 itself.
+    cells = zip(shape, chunks, array.chunks, strict=True)
+    if any(size and min(outer, inner) < 1 for size, outer, inner in cells):
+        raise SourceError(
+            f"{name}: its metadata say chunks {tuple(array.chunks)} of shape {shape}: no chunk can "
+            "have an extent of 0"
+        )
     attributes = array.metadata.attributes
     if not isinstance(attributes, Mapping):
         raise SourceError(

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 TESTED := $(VENV)/.tested-with
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-all chaos test-shapes test-memory test-random test-peers test-real test-image lint typecheck typing format docs bench clean
+.PHONY: help demo test test-all chaos test-shapes test-memory test-random test-peers test-real mutants test-image lint typecheck typing format docs bench clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -64,6 +64,10 @@ test-real: $(TESTED) ## The parts that need root or real servers
 # Mostly waiting, so more processes than cores.
 chaos: $(TESTED) ## Stopped processes with the settings that users have: about 15 minutes
 	@$(BIN)/python -m pytest -m chaos tests/chaos --numprocesses 4 --dist load -rP
+
+# In child processes, each with a bound of memory; test-real tries some of them.
+mutants: $(TESTED) ## 5,000 damaged stores: the right number or one sentence, in bounded time
+	@CHUNKFOLD_MUTANTS=$${CHUNKFOLD_MUTANTS:-5000} $(BIN)/python -m pytest -m real tests/real/test_mutants.py -s
 
 test-image: $(TESTED) ## Build the container image and run the demo in it: root, buildah, podman, debootstrap
 	@$(BIN)/python -m pytest -m image tests/real/test_image.py

@@ -30,7 +30,6 @@ from chunkfold.sources.dask_source import DaskSource
 from chunkfold.sources.data_arrays import data_arrays
 from chunkfold.sources.opening import open_source
 from chunkfold.sources.source import Source
-from chunkfold.stores.addresses import NO_OPTIONS
 
 MOST_CHANNELS = 512
 """Their sums are kept for every pair."""
@@ -51,6 +50,7 @@ def cov(
     allow_empty: bool = False,
     mask_and_scale: bool = False,
     storage_options: StorageOptions | None = None,
+    allow_targets: str | Sequence[str] | None = None,
 ) -> np.ndarray:
     """Return the covariances of every pair of channels, as `numpy.cov` has them.
 
@@ -67,7 +67,8 @@ def cov(
         observations.
     ddof
         Sums of products are divided by the number of observations minus this.
-    selection, sel, sel_method, sel_tolerance, allow_empty, mask_and_scale, storage_options
+    selection, sel, sel_method, sel_tolerance, allow_empty, mask_and_scale, storage_options,
+    allow_targets
         As `chunkfold.reduce`; but lists have elements at equal distances, in ascending order, or
         are two runs of neighbours, as arcs of longitudes are.
 
@@ -86,7 +87,7 @@ def cov(
     options = Options(
         axis=axis, selection=selection, sel=sel, sel_method=sel_method,
         sel_tolerance=sel_tolerance, allow_empty=allow_empty, mask_and_scale=mask_and_scale,
-        storage_options=storage_options,
+        storage_options=storage_options, allow_targets=allow_targets,
     )  # fmt: skip
     gram = _gram(source, options)
     count, exactly = gram.columns, float(ddof).as_integer_ratio()
@@ -112,6 +113,7 @@ def corrcoef(
     allow_empty: bool = False,
     mask_and_scale: bool = False,
     storage_options: StorageOptions | None = None,
+    allow_targets: str | Sequence[str] | None = None,
 ) -> np.ndarray:
     """Return the correlations of every pair of channels, as `numpy.corrcoef` has them.
 
@@ -124,7 +126,7 @@ def corrcoef(
     options = Options(
         axis=axis, selection=selection, sel=sel, sel_method=sel_method,
         sel_tolerance=sel_tolerance, allow_empty=allow_empty, mask_and_scale=mask_and_scale,
-        storage_options=storage_options,
+        storage_options=storage_options, allow_targets=allow_targets,
     )  # fmt: skip
     gram = _gram(source, options)
 
@@ -158,7 +160,7 @@ def _sign(product: int) -> int:
 def _gram(given: Any, options: Options) -> Gram:
     """Add up products of channels, as threads read them."""
     arrays = data_arrays(given)
-    data = open_source(given, options.storage_options or NO_OPTIONS) if arrays is None else arrays
+    data = open_source(given, options.opening) if arrays is None else arrays
     options = replace(options, selection=with_lists(options.selection))
     named, selection = cast("Named", data), by_positions(options, data).selection
     picked = select(named.grid, selection)

@@ -5,6 +5,7 @@ ChunkfoldError
 |   +-- ChunkError      one chunk of it is bad
 |   +-- ChangedError    it changed while it was read
 |   +-- MissingError    chunks of it are not stored, and that was to end the run
+|   +-- TargetError     a reference is malformed, or leads where it may not lead
 +-- DeviceError         a device is missing, refused, or failed while working
 |   +-- BuildError      a kernel did not build; carries the compiler's log
 |   +-- WorkerLostError a worker cannot use its device any more
@@ -66,6 +67,7 @@ __all__ = [
     "PlanError",
     "RangeError",
     "SourceError",
+    "TargetError",
     "TimeLimitError",
     "WorkerLostError",
     "WorkerStoppedError",
@@ -127,6 +129,10 @@ class MissingError(SourceError):
     """Chunks of a source are not stored, and such were to end the run."""
 
 
+class TargetError(SourceError):
+    """A reference to a chunk is malformed, or leads where it may not lead."""
+
+
 class ChunkError(SourceError):
     """A chunk cannot be read or decoded."""
 
@@ -138,6 +144,15 @@ class ChunkError(SourceError):
 
 FILLED = "on_missing_chunk='fill' takes what is not stored for the fill value, as the format has it"
 """What helps where chunks are not stored."""
+_NOT_BYTES = (
+    AssertionError,
+    AttributeError,
+    KeyError,
+    NameError,
+    RecursionError,
+    TypeError,
+)
+"""What is raised where no bytes are bad: leaving a chunk out does not help."""
 _SHORT = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 
@@ -146,7 +161,7 @@ def unreadable(chunk: BadChunk, cause: BaseException) -> ChunkfoldError:
 
     A ChunkError, but where the machine has no files or memory left: then the chunk may be well, and
     is not to be left out. Nor is one that was written while it was read, or is not stored where
-    that ends the run, nor where a server refuses all chunks.
+    that ends the run, nor where a server refuses all chunks, nor where no bytes are at fault.
     """
     if refused := refusal(cause):
         return SourceError(f"{chunk.array}: {refused}")
@@ -156,10 +171,17 @@ def unreadable(chunk: BadChunk, cause: BaseException) -> ChunkfoldError:
                 f"{chunk.array}: {chunk.kind} {chunk.key!r} changed while it was read: {seen}; "
                 "run it again when nobody writes to it"
             )
+        if isinstance(seen, TargetError):
+            return SourceError(f"{chunk.array}: {chunk.kind} {chunk.key!r}: {seen}")
         if isinstance(seen, MissingError):
             return MissingError(f"{chunk.array}: {chunk.kind} {chunk.key!r} {seen}: {FILLED}")
     if runs_short(cause):
         return ClusterError(str(chunk))
+    if isinstance(cause, _NOT_BYTES) and chunk.kind != "task":
+        return SourceError(
+            f"{chunk.array}: {chunk.kind} {chunk.key!r} cannot be read as its metadata say "
+            f"({type(cause).__name__}: {cause}): look at its dtype, shape and codecs"
+        )
     remedy = ""
     if (status := next(filter(None, map(status_of, _caused(cause))), None)) in ABSENT:
         remedy = f"; a server that answers so for what is not stored: --absent-status {status}"

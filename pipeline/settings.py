@@ -16,6 +16,9 @@ from chunkfold.errors import PlanError
 from chunkfold.refusals import ABSENT
 
 ABSENT_STATUS = "chunkfold.remote.absent-status"
+ALLOWED = "allow_targets"
+"""How options call prefixes of addresses to which references may lead."""
+ALLOW_TARGETS = "chunkfold.store.allow-targets"
 _DASHBOARD = "chunkfold.dashboard.address"
 _REQUESTS = "chunkfold.remote.requests"
 REQUESTS = 100
@@ -32,7 +35,8 @@ STORE_S = 180.0
 METADATA_BYTES = 64 << 20
 """Most that an object of metadata may have; consolidated ones of ten thousand arrays have 15 MB."""
 StorageOptions = Mapping[str, Any]
-"""`absent_status`, of `ABSENT`; all else is obstore's, such as `skip_signature` or `region`."""
+"""`absent_status`, of `ABSENT`; `allow_targets`, as `allowed_targets` has it; all else is of
+obstore: `skip_signature` or `region`, say."""
 
 
 def absent_statuses(options: StorageOptions) -> Collection[int]:
@@ -52,6 +56,31 @@ def absent_statuses(options: StorageOptions) -> Collection[int]:
                 f"{' or '.join(map(str, ABSENT))}, beside 404"
             )
     return statuses
+
+
+def with_targets(options: StorageOptions | None, allowed: Any) -> StorageOptions:
+    """Return options with prefixes of addresses to which references may lead; None: no more."""
+    return dict(options or {}) | ({} if allowed is None else {ALLOWED: allowed})
+
+
+def allowed_targets(options: StorageOptions) -> tuple[str, ...]:
+    """Return prefixes of addresses to which references may lead, as options or settings have them.
+
+    Raises
+    ------
+    PlanError
+        If they are no texts.
+    """
+    given = options.get(ALLOWED, dask.config.get(ALLOW_TARGETS, None))
+    given = () if given is None else given
+    prefixes = (given,) if isinstance(given, str) else given
+    if not isinstance(prefixes, (list, tuple)) or not all(
+        isinstance(one, str) and one for one in prefixes
+    ):
+        raise PlanError(
+            f"allow_targets is {given!r}; give prefixes of addresses, such as ['s3://bucket/']"
+        )
+    return tuple(prefixes)
 
 
 def most_requests() -> int:

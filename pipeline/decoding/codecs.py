@@ -7,9 +7,11 @@ frame's header first, and a chunk whose header says something else is refused.
 
 from __future__ import annotations
 
+import re
 import struct
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,17 +81,18 @@ def undo(chain: Chain, stored: StoredBytes, out: np.ndarray) -> None:
         last.into(stored, out)
         return
     if size is not None and size > out.nbytes:
-        raise _of_another_size(size, out)
+        raise of_another_size(size, out.nbytes)
     # Frames behind the first are not in its header.
     decoded = np.frombuffer(last.decode(stored, out.nbytes), np.uint8)
     if decoded.nbytes != out.nbytes:
-        raise _of_another_size(decoded.nbytes, out)
+        raise of_another_size(decoded.nbytes, out.nbytes)
     out[:] = decoded
 
 
-def _of_another_size(size: int, out: np.ndarray) -> ValueError:
-    more = " or more" if size == out.nbytes + 1 else ""  # where decoders stopped
-    return ValueError(f"it decodes to {size:,} bytes{more}, but its shape needs {out.nbytes:,}")
+def of_another_size(size: int, needed: int) -> ValueError:
+    """Return what to raise of a chunk that decodes to so many bytes, not to those it needs."""
+    more = " or more" if size == needed + 1 else ""  # where decoders stopped
+    return ValueError(f"it decodes to {size:,} bytes{more}, but its shape needs {needed:,}")
 
 
 def room_of(nbytes: int) -> int:
@@ -107,6 +110,7 @@ def most_stored(nbytes: int) -> int:
 
 _ZSTD_BEGIN = struct.Struct("<IB")
 """A frame's magic number, and the descriptor of its header."""
+_ZSTD_GOT = re.compile(r"expected to decompress \d+, got (\d+)")
 _ZSTD_RLE = 1
 """The type of a block that is one byte, many times over."""
 
@@ -151,6 +155,26 @@ def _zstd_whole(stored: StoredBytes) -> int | None:
         last = block & 1
         at += 4 if block >> 1 & 3 == _ZSTD_RLE else 3 + (block >> 3)
     return size if at + 4 * (descriptor >> 2 & 1) == len(stored) else None  # with a checksum
+
+
+def _unzstd(stored: StoredBytes, most: int) -> Any:
+    """Decode frames, of which not each says its size: numcodecs has no bound but the room for it.
+
+    Where there is more room than bytes it says how many there are, unless each frame does.
+    """
+    with suppress(IndexError, ValueError):
+        if (size := _zstd_whole(stored)) is not None and size <= most:
+            return zstd.decompress(stored)
+    room = np.empty(most + 1, np.uint8)
+    try:
+        zstd.decompress(stored, room)
+    except RuntimeError as error:
+        if "too small" in str(error):
+            return room
+        if (got := _ZSTD_GOT.search(str(error))) is None:
+            raise
+        return room[: int(got[1])]
+    return zstd.decompress(stored)
 
 
 def _blosc_size(stored: StoredBytes) -> int:
@@ -213,7 +237,7 @@ _CODECS: Mapping[str, Codec] = {
     codec.name: codec
     for codec in (
         Codec(
-            *("zstd", lambda stored, _: zstd.decompress(stored), _zstd_size, zstd.decompress),
+            *("zstd", _unzstd, _zstd_size, zstd.decompress),
             whole=_zstd_whole,
         ),
         Codec("blosc", lambda stored, _: blosc.decompress(stored), _blosc_size, blosc.decompress),

@@ -85,10 +85,16 @@ def cells_of(region: Sequence[slice], shape: Sequence[int]) -> Iterator[Cell]:
     >>> [place for place, taken, within in cells_of([slice(3, 9, 3), slice(0, 2)], [4, 4])]
     [(0, 0), (1, 0)]
     """
-    cuts = [_cuts(cut, size) for cut, size in zip(region, shape, strict=True)]
-    for cell in itertools.product(*cuts):
-        places, sources, targets = zip(*cell, strict=True) if cell else ((), (), ())
-        yield places, sources, targets
+    if not region:
+        yield (), (), ()
+        return
+    # Along the first axis one by one: there may be a billion.
+    first, *others = (_cuts(cut, size) for cut, size in zip(region, shape, strict=True))
+    behind = [list(cuts) for cuts in others]
+    for cut in first:
+        for cell in itertools.product((cut,), *behind):
+            places, sources, targets = zip(*cell, strict=True)
+            yield places, sources, targets
 
 
 def leads(source: Sequence[slice], shape: Sequence[int]) -> bool:
@@ -123,20 +129,19 @@ def run_of(
     return first, (*extents[: last + 1], *shape[last + 1 :]), (*taken, *source[last + 1 :])
 
 
-def _cuts(region: slice, size: int) -> list[tuple[int, slice, slice]]:
+def _cuts(region: slice, size: int) -> Iterator[tuple[int, slice, slice]]:
     """Cut a slice, of a positive step, along cells of `size`.
 
-    Returns the number of each, what is taken of it, and where that stands among all that is taken.
+    Yields the number of each, what is taken of it, and where that stands among all that is taken.
 
-    >>> _cuts(slice(3, 9, 3), 4)
+    >>> list(_cuts(slice(3, 9, 3), 4))
     [(0, slice(3, 4, 3), slice(0, 1, None)), (1, slice(2, 3, 3), slice(1, 2, None))]
     """
     start, stop, step = region.start, region.stop, region.step or 1
-    cuts, done = [], 0
+    done = 0
     while (at := start + done * step) < stop:
         cell, first = divmod(at, size)
         count = -(-(min(stop - cell * size, size) - first) // step)
         last = first + (count - 1) * step + 1
-        cuts.append((cell, slice(first, last, step), slice(done, done + count)))
+        yield cell, slice(first, last, step), slice(done, done + count)
         done += count
-    return cuts

@@ -75,7 +75,7 @@ def _opened(source: Any, each: Mapping[str, Options]) -> Iterator[Request]:
         with of_question(name):
             options = replace(given, selection=with_lists(given.selection))
             if arrays is None:
-                sources = sources or _sources(source, options.storage_options)
+                sources = sources or _sources(source, options.opening)
                 _refuse_other_coordinates(options, sources[0])
                 request = _of(sources, by_positions(options, sources[0]))
             else:
@@ -176,7 +176,7 @@ def _sources(given: Any, options: StorageOptions | None) -> tuple[Source, ...]:
 
 def _held(options: Options, source: Named, chosen: Sequence[Axis]) -> tuple[BroadcastInput, ...]:
     """Read weights and a mask, if there are any."""
-    found, stores = [], options.storage_options
+    found, stores = [], options.opening
     if options.weights is not None:
         weights = weights_of(options.weights, source, chosen, stores)
         if options.cast is not None and options.cast.kind in "biu" and weights.floats:

@@ -145,7 +145,7 @@ def even_runs(costs: Sequence[float] | np.ndarray, wanted: float) -> list[TileRa
     if not len(costs):
         return []
     reached = np.cumsum(costs)
-    count = max(1, int(reached[-1] / wanted + 1e-9))
+    count = max(1, min(len(costs), int(reached[-1] / wanted + 1e-9)))
     marks = reached[-1] * np.arange(1, count) / count
     cuts = np.unique(np.searchsorted(reached, marks, side="left") + 1)
     bounds = [0, *(int(cut) for cut in cuts if cut < len(costs)), len(costs)]

@@ -141,7 +141,7 @@ def _factor(
     asked: Asked, options: Options, source: Named, chosen: Sequence[Axis], reduced: set[int]
 ) -> tuple[LabelCodes, GroupsOfLabel]:
     given = any_labels(
-        asked.by, source, options.storage_options, mask_and_scale=bool(options.mask_and_scale)
+        asked.by, source, options.opening, mask_and_scale=bool(options.mask_and_scale)
     )
     given, along = laid(given, asked.by_axis, options, source, chosen, reduced)
     cut = [chosen[n].index for n in along]

@@ -50,6 +50,7 @@ class Keywords(TypedDict, total=False):
     on_bad_chunk: str
     on_missing_chunk: str
     storage_options: StorageOptions | None
+    allow_targets: str | Sequence[str] | None
     by: Any
     by_axis: AxisOption
     groups: Any

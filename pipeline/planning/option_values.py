@@ -137,6 +137,15 @@ def refuse_ddof(ddof: float, monoids: Sequence[Monoid]) -> None:
         raise PlanError(f"ddof is {ddof}, but {named} has none; var and std do: leave it out")
 
 
+def refuse_windows(windows: Any, labels: str) -> None:
+    """Refuse windows beside labels, which an option names."""
+    if windows is not None and labels:
+        raise PlanError(
+            f"coarsen= and {labels}= do not go together: groups by labels can be windows, as in "
+            f"by=np.arange(n) // 2; or coarsen what comes of {labels}="
+        )
+
+
 def is_default(value: Any, default: Any) -> bool:
     """Whether a value, which may be an array, is a default."""
     return value is default or (isinstance(value, (str, float, int)) and value == default)

@@ -36,10 +36,11 @@ from chunkfold.planning.option_values import (
     min_count_number,
     refuse_ddof,
     refuse_initial,
+    refuse_windows,
     shown_value,
 )
 from chunkfold.selections import Selection
-from chunkfold.settings import StorageOptions
+from chunkfold.settings import StorageOptions, with_targets
 from chunkfold.sources.axis_names import AxisOption
 
 Op = str | Monoid
@@ -145,6 +146,8 @@ class Options:
     """Of sources that are URLs: `absent_status` is one or several statuses (403, 410) by which a
     server answers for chunks that it does not have; all else is obstore's, such as
     `skip_signature` or `region`."""
+    allow_targets: str | Sequence[str] | None = None
+    """Addresses below which references may lead, beside their own server or folder."""
     by: Any = None
     """Labels: elements of the same label are a group, and each group has its own results. The name
     of a coordinate ("lat"), or of a part of times ("time.month": any that xarray's `dt` has); or an
@@ -165,8 +168,12 @@ class Options:
     None."""
     resample: Mapping[str, Any] | None = None
     """Spans of a calendar as labels: {"time": "1MS"} makes a group of each month from the first to
-    the last, also of those without elements, as xarray's `resample` does, with the same names of
-    frequencies. Their axis comes before those of `by`."""
+    the last, also without elements, as xarray's. Their axis comes before those of `by`."""
+
+    @property
+    def opening(self) -> StorageOptions:
+        """How sources are opened."""
+        return with_targets(self.storage_options, self.allow_targets)
 
     def __post_init__(self) -> None:
         for name in FLAGS:
@@ -180,11 +187,7 @@ class Options:
         check_mapping("resample", self.resample)
         check_windows(self.coarsen, self.boundary)
         labels = next((name for name in ("by", "resample") if getattr(self, name) is not None), "")
-        if self.coarsen is not None and labels:
-            raise PlanError(
-                f"coarsen= and {labels}= do not go together: groups by labels can be windows, as "
-                f"in by=np.arange(n) // 2; or coarsen what comes of {labels}="
-            )
+        refuse_windows(self.coarsen, labels)
         check_sel(self.sel, self.sel_method, self.sel_tolerance)
         for name in ("by_axis", "groups") if self.by is None else ():
             if (value := getattr(self, name)) is not None:
@@ -289,7 +292,10 @@ class Options:
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave what follows from fields out, and name the catalogue's reductions."""
-        ops = tuple(map(_named, self.ops))
+        ops = tuple(
+            op.name if isinstance(op, Monoid) and CATALOGUE.get(op.name) is op else op
+            for op in self.ops
+        )
         kept = {one.name: getattr(self, one.name) for one in fields(self)}
         return kept | {"op": ops[0] if self.single else ops}
 
@@ -297,7 +303,3 @@ class Options:
     def ops(self) -> tuple[Op, ...]:
         """The reductions as they were given."""
         return self.op if isinstance(self.op, tuple) else (self.op,)
-
-
-def _named(op: Op) -> Op:
-    return op.name if isinstance(op, Monoid) and CATALOGUE.get(op.name) is op else op

@@ -20,6 +20,7 @@ from chunkfold.planning.kept_between_reads import refuse_much_between_reads
 from chunkfold.planning.larger_leaves import larger_leaves
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaves import layouts_of, leaf_bytes, leaf_elements
+from chunkfold.planning.many_chunks import refuse_many_chunks
 from chunkfold.planning.memory import projected, ring_slots
 from chunkfold.planning.missing_chunks import StoredLeaves, refuse_missing
 from chunkfold.planning.plan import Plan
@@ -165,6 +166,7 @@ def _refuse_many(request: Request, layout: Layout) -> None:
             f"{size_text(most)}, but plans have room for {MOST_LEAVES:,}: select less, or "
             "use larger chunks"
         )
+    refuse_many_chunks(request, layout)
 
 
 def _layouts(request: Request, terms: Terms) -> Iterator[Layout]:

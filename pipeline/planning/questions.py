@@ -31,6 +31,7 @@ COMMON = (
     "on_bad_chunk",
     "on_missing_chunk",
     "storage_options",
+    "allow_targets",
 )
 """Options that all questions of a read have in common: what is read, and how."""
 

@@ -8,7 +8,7 @@ from itertools import repeat
 from typing import Any
 
 from chunkfold.errors import PlanError, SourceError
-from chunkfold.settings import StorageOptions
+from chunkfold.settings import StorageOptions, with_targets
 from chunkfold.sources.axis_names import axis_numbers, normalized_axes
 from chunkfold.sources.cf_packing import MISSING, SCALING
 from chunkfold.sources.concatenation import concatenated
@@ -17,7 +17,6 @@ from chunkfold.sources.neighbours import axis_coordinate
 from chunkfold.sources.opening import open_source
 from chunkfold.sources.reordered_source import reordered
 from chunkfold.sources.source import Source
-from chunkfold.stores.addresses import NO_OPTIONS
 
 _PACKED = (*SCALING, *MISSING, "_Unsigned")
 """Attributes by which numbers are others than what is stored: where there is none, they are not."""
@@ -32,6 +31,7 @@ def concatenate(
     axis: int | str = 0,
     *,
     storage_options: StorageOptions | None = None,
+    allow_targets: str | Sequence[str] | None = None,
 ) -> Source:
     """Return sources as one, along an axis that all of them have: as `numpy.concatenate`, unread.
 
@@ -49,7 +49,7 @@ def concatenate(
         differ.
     axis
         Where they follow each other: a number, or the name that they give it.
-    storage_options
+    storage_options, allow_targets
         As `chunkfold.reduce` has them.
 
     Raises
@@ -64,7 +64,8 @@ def concatenate(
     if isinstance(sources, (str, bytes)) or not isinstance(sources, Iterable):
         raise PlanError(f"sources is {sources!r}; give several, as a list")
     with ThreadPoolExecutor(_AT_ONCE, "chunkfold-open") as pool:
-        parts = list(pool.map(open_source, sources, repeat(storage_options or NO_OPTIONS)))
+        options = with_targets(storage_options, allow_targets)
+        parts = list(pool.map(open_source, sources, repeat(options)))
         if not parts:
             raise PlanError("no sources were given: give those that are to be one, in their order")
         number = _axis(parts[0], axis)

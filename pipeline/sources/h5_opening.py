@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -17,10 +18,11 @@ from chunkfold.sources.h5_attributes import (
     is_dimension_only,
     variable_path,
 )
-from chunkfold.sources.h5_source import H5Source, h5_source
+from chunkfold.sources.h5_source import H5Source, given_source, h5_source
 from chunkfold.sources.neighbour_array import array_in_memory
 from chunkfold.sources.zarr_arrays import AnyArray
 from chunkfold.stores.h5_files import H5File
+from chunkfold.stores.h5_targets import check_links, targets_of
 
 _NAMED = 20
 """Datasets that a message names."""
@@ -29,7 +31,7 @@ _MOST_BESIDE = 64 << 20
 _TEXTS = "OSU"
 
 
-def open_dataset(file: Path, inner: str, name: str) -> H5Source:
+def open_dataset(file: Path, inner: str, name: str, allowed: tuple[str, ...] = ()) -> H5Source:
     """Open a dataset of a file by its path there; `name` is what messages call it.
 
     Raises
@@ -37,7 +39,7 @@ def open_dataset(file: Path, inner: str, name: str) -> H5Source:
     SourceError
         If there is none, the file cannot be opened, or h5py is not installed.
     """
-    with _node(file, inner, name) as (node, at, path):
+    with _node(file, inner, name, allowed) as (node, at, path):
         import h5py
 
         if isinstance(node, h5py.Dataset):
@@ -46,7 +48,9 @@ def open_dataset(file: Path, inner: str, name: str) -> H5Source:
         raise SourceError(f"{name}: is {where}, not an array; {_inside(node, name)}")
 
 
-def open_datasets(file: Path, inner: str, name: str) -> list[H5Source | tuple[str, SourceError]]:
+def open_datasets(
+    file: Path, inner: str, name: str, allowed: tuple[str, ...] = ()
+) -> list[H5Source | tuple[str, SourceError]]:
     """Open all datasets of a file, or of a group in it, in the order of their paths.
 
     Of one that cannot be opened there is its name, and why. Those of texts are left out.
@@ -56,7 +60,7 @@ def open_datasets(file: Path, inner: str, name: str) -> list[H5Source | tuple[st
     SourceError
         If there are none, or as `open_dataset`.
     """
-    with _node(file, inner, name) as (node, at, stored):
+    with _node(file, inner, name, allowed) as (node, at, stored):
         import h5py
 
         if isinstance(node, h5py.Dataset):
@@ -74,7 +78,23 @@ def open_datasets(file: Path, inner: str, name: str) -> list[H5Source | tuple[st
         return found
 
 
-def refuse_group(group: Any) -> None:
+def given_dataset(source: Any, allowed: tuple[str, ...]) -> H5Source | None:
+    """Return a dataset of h5py's as a source; None if it is none.
+
+    Raises
+    ------
+    SourceError
+        If it is a group, or as `given_source`.
+    """
+    h5py = sys.modules.get("h5py")  # whoever has one has imported that
+    if h5py is not None and isinstance(source, h5py.Group):
+        _refuse_group(source)
+    if h5py is None or not isinstance(source, h5py.Dataset):
+        return None
+    return given_source(source, allowed)
+
+
+def _refuse_group(group: Any) -> None:
     """Refuse a group, or a file, that h5py has open: its datasets are named.
 
     Raises
@@ -100,9 +120,7 @@ def beside_dataset(source: H5Source, name: str) -> AnyArray | None:
     with _again(source) as file:
         import h5py
 
-        groups = PurePosixPath(source.path).parents
-        paths = (variable_path(file, str(group / name)) for group in groups)
-        path = next((one for one in paths if one is not None), None)
+        path = _variable_above(file, source, name)
         if path is None:
             return None
         dataset = file[path]
@@ -116,6 +134,17 @@ def beside_dataset(source: H5Source, name: str) -> AnyArray | None:
         if kind_of(found.dtype) not in "biufcmM" and values.dtype.kind not in _TEXTS:
             raise SourceError(f"its dtype {found.dtype} is neither numeric, nor a time, nor text")
         return array_in_memory(values, found.noted, found.names)
+
+
+def _variable_above(file: Any, source: H5Source, name: str) -> str | None:
+    """Return the path of a variable in the group of a source, or the nearest one above it."""
+    for group in PurePosixPath(source.path).parents:
+        path = str(group / name)
+        if source.file is not None:
+            check_links(file, path, targets_of(source.file))
+        if (found := variable_path(file, path)) is not None:
+            return found
+    return None
 
 
 def group_attributes_of(source: H5Source) -> Mapping[str, Any]:
@@ -136,7 +165,9 @@ def _again(source: H5Source) -> Iterator[Any]:
 
 
 @contextmanager
-def _node(file: Path, inner: str, name: str) -> Iterator[tuple[Any, H5File, str]]:
+def _node(
+    file: Path, inner: str, name: str, allowed: tuple[str, ...]
+) -> Iterator[tuple[Any, H5File, str]]:
     """Open a file; yield what is at a path in it, links followed, the file, and that path.
 
     Raises
@@ -145,8 +176,9 @@ def _node(file: Path, inner: str, name: str) -> Iterator[tuple[Any, H5File, str]
         If there is nothing, or it cannot be opened.
     """
     try:
-        at = H5File.at(str(file))
+        at = H5File.at(str(file), allowed=allowed)
         with at.opened(kept=False) as opened:
+            check_links(opened, inner, targets_of(at))
             path = variable_path(opened, inner) or inner if inner else ""
             if path and path not in opened:
                 known = next(_known_above(opened, inner))

@@ -13,7 +13,7 @@ import numpy as np
 from chunkfold.axis_cuts import Cells
 from chunkfold.bad_chunks import BadChunk
 from chunkfold.boxes import region_shape
-from chunkfold.errors import ChangedError, SourceError, unreadable
+from chunkfold.errors import ChangedError, SourceError, TargetError, unreadable
 from chunkfold.sources.array_source import copied, cut_in_memory
 from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.h5_attributes import attributes_of, dims_of, extents_of
@@ -21,6 +21,7 @@ from chunkfold.sources.h5_storage import file_of, fills, filters_of, with_others
 from chunkfold.sources.source import DeclaredSource, Source
 from chunkfold.stores.expected import Expected
 from chunkfold.stores.h5_files import H5File
+from chunkfold.stores.h5_targets import check_links, targets_of
 
 MOST_LISTED = 1 << 16
 """Chunks up to which a dataset is asked which of them are stored: it tells 1 a microsecond."""
@@ -149,9 +150,12 @@ class H5Source(DeclaredSource):
         if self.file is None:
             return self
         try:
-            file = H5File.at(self.file.path, self.file.options)
+            file = H5File.at(self.file.path, self.file.options, self.file.allowed)
             with file.opened(kept=False) as opened:
+                check_links(opened, self.path, targets_of(file))
                 return h5_source(opened[self.path], self.name, file, self.path)
+        except TargetError:
+            raise
         except Exception as error:
             raise SourceError(f"{self.name}: cannot be opened again ({error})") from error
 
@@ -255,7 +259,7 @@ def h5_source(
     )
 
 
-def given_source(dataset: Any) -> H5Source:
+def given_source(dataset: Any, allowed: tuple[str, ...] = ()) -> H5Source:
     """Return a dataset that h5py has open as a source.
 
     Raises
@@ -267,6 +271,6 @@ def given_source(dataset: Any) -> H5Source:
         raise SourceError("an h5py dataset whose file is closed: open that again")
     # One that is reached through a link may say the link's name, which is none in its own file.
     found = dataset.name is not None and dataset.file.get(dataset.name) == dataset
-    file = file_of(dataset.file) if found else None
+    file = file_of(dataset.file, allowed) if found else None
     where = str(dataset.file.filename) if file is None else file.path
     return h5_source(dataset, f"{where}{dataset.name}", file, dataset.name or "", held=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import PurePath
 from typing import Any
 
 from chunkfold.errors import SourceError
 from chunkfold.stores.h5_files import H5File, H5Options
+from chunkfold.stores.h5_targets import files_behind, targets_of
 
 _DRIVERS = {"sec2": None, "stdio": "stdio"}
 """h5py's drivers of files that others open as well, and what they are opened with."""
@@ -23,24 +23,19 @@ def with_others(file: H5File, dataset: Any, name: str) -> H5File:
     Raises
     ------
     SourceError
-        If one of these is not there: HDF5 would take its elements for fill.
+        If one of these is not there: HDF5 would take its elements for fill; or is where the file
+        may not lead.
     """
     own = os.path.abspath(str(dataset.file.filename))  # noqa: PTH100 # links stay
-    paths = {own}
-    if dataset.is_virtual:
-        folder = PurePath(own).parent
-        named = {one.file_name for one in dataset.virtual_sources()} - {"."}
-        # Those of a series, "%b" in their name, may be as many as there are.
-        paths |= {str(folder / one) for one in named if "%" not in one}
     try:
-        return file.with_others(paths)
+        return file.with_others({own} | files_behind(dataset, targets_of(file)))
     except OSError as error:
         raise SourceError(
             f"{name}: is made of other files, one of which is missing ({error})"
         ) from error
 
 
-def file_of(file: Any) -> H5File | None:
+def file_of(file: Any, allowed: tuple[str, ...]) -> H5File | None:
     """Return how others open a file that is open here; None if they cannot."""
     driver = str(file.driver)
     if driver not in _DRIVERS:
@@ -55,7 +50,7 @@ def file_of(file: Any) -> H5File | None:
         given["swmr"] = True
     options: H5Options = tuple(sorted(given.items()))
     try:
-        return H5File.at(file.filename, options)
+        return H5File.at(file.filename, options, allowed)
     except OSError:  # it was removed, and lives as long as it is open
         return None
 

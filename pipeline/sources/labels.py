@@ -140,7 +140,7 @@ def _read_zarr(
     source = open_any(by, options or NO_OPTIONS)
     refuse_many(source.name, source.nbytes, int(np.prod(source.shape, dtype=object)))
     if isinstance(source, ZarrSource) and source.dtype.kind in "TUS":
-        values = np.asarray(source.array[...])
+        values = np.asarray(source.bounded[...])
     else:
         check_dtype(source)
         values = source.whole()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -15,13 +14,20 @@ from chunkfold.decoding.decodable import why_not_decoded
 from chunkfold.errors import DeviceError, PlanError, SourceError
 from chunkfold.kernels.dtypes import stored_name
 from chunkfold.redaction import shown_address
-from chunkfold.settings import StorageOptions
+from chunkfold.settings import StorageOptions, allowed_targets
 from chunkfold.sources.array_source import array_source
+from chunkfold.sources.bounded_reads import bounded
 from chunkfold.sources.dask_source import dask_source, is_dask
 from chunkfold.sources.group_members import Member, members_of, open_as_it_is
-from chunkfold.sources.h5_opening import beside_dataset, open_dataset, open_datasets, refuse_group
-from chunkfold.sources.h5_source import H5Source, given_source
+from chunkfold.sources.h5_opening import (
+    beside_dataset,
+    given_dataset,
+    open_dataset,
+    open_datasets,
+)
+from chunkfold.sources.h5_source import H5Source
 from chunkfold.sources.not_opened import inside, nearest, why_not
+from chunkfold.sources.one_sentence import in_one_sentence
 from chunkfold.sources.source import Source
 from chunkfold.sources.zarr_arrays import AnyArray, as_stored
 from chunkfold.sources.zarr_source import ZarrSource
@@ -76,6 +82,7 @@ def check_dtype(source: Source) -> None:
         raise SourceError(f"{source.name}: {error}") from None
 
 
+@in_one_sentence
 def open_any(source: Any, options: StorageOptions = NO_OPTIONS) -> Source:
     """Open as `open_source` does what need not be of a dtype that can be reduced.
 
@@ -87,12 +94,12 @@ def open_any(source: Any, options: StorageOptions = NO_OPTIONS) -> Source:
     if isinstance(source, Source) and not isinstance(source, ZarrSource):
         return source
     if isinstance(source, (str, os.PathLike)) and (found := _in_h5(source, options)):
-        return open_dataset(*found)
+        return open_dataset(*found, allowed_targets(options))
     if isinstance(source, (str, os.PathLike, zarr.Array, zarr.Group, ZarrSource)):
         return open_zarr(source, options)
     if is_dask(source):
         return dask_source(source)
-    return _of_h5py(source) or array_source(source)
+    return given_dataset(source, allowed_targets(options)) or array_source(source)
 
 
 def _in_h5(
@@ -109,14 +116,6 @@ def _in_h5(
         return None
     refuse_options(address, options)
     return *found, shown_address(address)
-
-
-def _of_h5py(source: Any) -> Source | None:
-    """Return a dataset of h5py's as a source; None if it is none."""
-    h5py = sys.modules.get("h5py")  # whoever has one has imported that
-    if h5py is not None and isinstance(source, h5py.Group):
-        refuse_group(source)
-    return given_source(source) if h5py is not None and isinstance(source, h5py.Dataset) else None
 
 
 def open_zarr(source: Any, options: StorageOptions = NO_OPTIONS) -> ZarrSource:
@@ -148,7 +147,8 @@ class Unopened:
     """Whether there is none any more, though consolidated metadata name it."""
 
 
-def open_each(source: Any) -> list[Source | Unopened]:
+@in_one_sentence
+def open_each(source: Any, options: StorageOptions = NO_OPTIONS) -> list[Source | Unopened]:
     """Open every array of a group, in the order of their paths; or the one array that is named.
 
     Their dtypes need not be such as can be reduced: `open_source` of each tells. Each is what its
@@ -159,12 +159,12 @@ def open_each(source: Any) -> list[Source | Unopened]:
     SourceError
         If there is nothing there, it is no Zarr, it cannot be listed, or has no arrays.
     """
-    if isinstance(source, (str, os.PathLike)) and (file := _in_h5(source)):
-        each = open_datasets(*file)
+    if isinstance(source, (str, os.PathLike)) and (file := _in_h5(source, options)):
+        each = open_datasets(*file, allowed_targets(options))
         return [one if isinstance(one, Source) else Unopened(*one) for one in each]
-    if h5 := _of_h5py(source):
+    if h5 := given_dataset(source, allowed_targets(options)):
         return [h5]
-    node, name = _named(source)
+    node, name = _named(source, options)
     if isinstance(node, zarr.Array):
         return [ZarrSource(node, name)]
     try:
@@ -197,7 +197,7 @@ def open_beside(source: Source, name: str) -> AnyArray | None:
         return None
     if reason := why_not_decoded(node):
         raise SourceError(f"it is not decoded: {reason}")
-    return node
+    return bounded(node)
 
 
 def _beside(source: Source, name: str) -> AnyArray | zarr.Group | None:

@@ -28,6 +28,8 @@ class ByZarr:
     """An array whose regions zarr-python reads."""
 
     array: AnyArray
+    bounded: AnyArray
+    """The same, which decodes with a bound."""
     name: str
     """How messages call it."""
     unit: tuple[int, ...]
@@ -65,7 +67,7 @@ class ByZarr:
 
     def _read(self, region: Sequence[slice], out: np.ndarray) -> None:
         try:
-            read, into = self.array.get_basic_selection, NDBuffer.from_numpy_array(out)
+            read, into = self.bounded.get_basic_selection, NDBuffer.from_numpy_array(out)
             if self.remote and not isinstance(self.array.store, RemoteStore):
                 TRIES(read, tuple(region), out=into)
             else:
@@ -91,7 +93,7 @@ class ByZarr:
                 slice(n * size, (n + 1) * size) for n, size in zip(place, self.unit, strict=True)
             )
             try:
-                self.array.get_basic_selection(box)
+                self.bounded.get_basic_selection(box)
             except Exception:  # noqa: BLE001 # whatever it is: this one it is of
                 return "chunk", self.array.metadata.encode_chunk_key(place)
         return "region", "[" + ", ".join(f"{cut.start}:{cut.stop}" for cut in region) + "]"

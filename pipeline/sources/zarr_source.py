@@ -17,11 +17,13 @@ from chunkfold.decoding.direct import Direct, DirectRegion
 from chunkfold.kernels.feed.commands import Runs
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.array_source import copied
+from chunkfold.sources.bounded_reads import bounded
 from chunkfold.sources.chunk_index import Listing, list_objects
 from chunkfold.sources.direct_route import direct_of, fill_value, objects_of
 from chunkfold.sources.groups_above import groups_above
 from chunkfold.sources.ome_zarr import ImageLevel, level_at
 from chunkfold.sources.source import Source
+from chunkfold.sources.stored_metadata import refuse_odd
 from chunkfold.sources.zarr_arrays import (
     AnyArray,
     check_unchanged,
@@ -29,6 +31,7 @@ from chunkfold.sources.zarr_arrays import (
     opened_again,
 )
 from chunkfold.sources.zarr_reads import ByZarr
+from chunkfold.stores.chains import ChainStore
 from chunkfold.stores.expected import Expected
 from chunkfold.stores.icechunk_store import Snapshot
 
@@ -47,6 +50,9 @@ class ZarrSource(Source):
 
     def __post_init__(self) -> None:
         refuse_code(self.array, self.name)
+        refuse_odd(self.array, self.name)
+        if isinstance(self.array.store, ChainStore):
+            self.array.store.check_references(self.array.path)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what is worked out of it, such as how it is decoded."""
@@ -230,6 +236,11 @@ class ZarrSource(Source):
         return direct_of(self.array)
 
     @cached_property
+    def bounded(self) -> AnyArray:
+        """The array, which decodes with a bound what a stranger stored."""
+        return bounded(self.array)
+
+    @cached_property
     def in_turn(self) -> tuple[tuple[int, ...], ...] | None:
         """Shapes of objects, and of the chunks in them, that `read` can bring one after another.
 
@@ -255,7 +266,7 @@ class ZarrSource(Source):
         if self.direct is not None:
             self.direct.read(self.name, region, out, known)
             return
-        by_zarr = ByZarr(self.array, self.name, self.unit, remote=self.remote)
+        by_zarr = ByZarr(self.array, self.bounded, self.name, self.unit, remote=self.remote)
         by_zarr.read(region, out, known)
 
     def file_runs(

@@ -11,8 +11,7 @@ from __future__ import annotations
 import os
 import re
 import zipfile
-from collections.abc import AsyncIterator, Collection
-from contextlib import suppress
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,15 +19,14 @@ from zarr.storage import ZipStore
 
 from chunkfold.errors import PlanError
 from chunkfold.redaction import without_secrets
-from chunkfold.settings import StorageOptions, absent_statuses
+from chunkfold.settings import ALLOWED, StorageOptions, absent_statuses, allowed_targets
 from chunkfold.stores.archives import archive_at, archive_in
-from chunkfold.stores.guarded_stores import CarefulFsspec, opened_in_time, refuse_links
+from chunkfold.stores.chains import chain
 from chunkfold.stores.icechunk_store import repository_at, repository_in
 from chunkfold.stores.references import (
     chained,
     references_at,
     references_in,
-    tables_in,
 )
 from chunkfold.stores.remote import SCHEMES, open_store, said_shortly
 from chunkfold.stores.remote_store import RemoteStore
@@ -150,9 +148,9 @@ def refuse_options(address: str, options: StorageOptions) -> None:
     PlanError
         If there are some.
     """
-    if options:
+    if others := [name for name in options if name != ALLOWED]:
         raise PlanError(
-            f"storage_options are given ({', '.join(options)}), but "
+            f"storage_options are given ({', '.join(others)}), but "
             f"{without_secrets(address)!r} is no URL of {', '.join(SCHEMES)}: leave them out"
         )
 
@@ -160,7 +158,7 @@ def refuse_options(address: str, options: StorageOptions) -> None:
 def located(address: str, options: StorageOptions = NO_OPTIONS) -> tuple[Any, str]:
     """Return the store, or what zarr takes for one, that an address names, and the path in it.
 
-    `options` are of stores that obstore opens, or Icechunk.
+    `options` are of stores that obstore opens, or Icechunk; `allow_targets` of references.
 
     Raises
     ------
@@ -172,25 +170,27 @@ def located(address: str, options: StorageOptions = NO_OPTIONS) -> tuple[Any, st
         Whatever the libraries raise.
     """
     path, zipped = local_path(address), _zipped(address)
+    allowed = allowed_targets(options)
+    options = {name: value for name, value in options.items() if name != ALLOWED}
     if repository := repository_at(address, options):
         return repository.opened(), repository.inner
     if path is not None or zipped is not None or not _by_obstore(address):
         refuse_options(address, options)
     if path is not None:
-        return _on_disk(path)
+        return _on_disk(path, allowed)
     if referred := references_at(address):
         refuse_options(address, options)
-        return _chain(chained(*referred)), ""
+        return chain(chained(*referred), allowed), ""
     absent = absent_statuses(options)
     if _by_obstore(address if zipped is None else zipped[0]):
         with said_shortly():
             if zipped is not None:
                 return archive_at(zipped[0]), zipped[1]
             return archive_in(address) or (_remote(address, options, absent), "")
-    return _chain(address) if "::" in address else address, ""
+    return chain(address, allowed) if "::" in address else address, ""
 
 
-def _on_disk(path: Path) -> tuple[Any, str]:
+def _on_disk(path: Path, allowed: tuple[str, ...]) -> tuple[Any, str]:
     """Return the store of a local path, absolute as it travels, and the path in it."""
     found = on_disk(path)
     if isinstance(found, zipfile.Path):
@@ -198,7 +198,7 @@ def _on_disk(path: Path) -> tuple[Any, str]:
         return ZipStore(archive), found.at.strip("/")
     if found is None or not is_zarr(found):
         if referred := references_in(path):
-            return _chain(chained(*referred)), ""
+            return chain(chained(*referred), allowed), ""
         if repository := repository_in(path):
             return repository.opened(), repository.inner
     return os.path.abspath(path), ""  # noqa: PTH100 # links stay
@@ -212,38 +212,3 @@ def _remote(url: str, options: StorageOptions, absent: Collection[int]) -> Remot
 
 def _by_obstore(url: str) -> bool:
     return "::" not in url and url.partition("://")[0].lower() in SCHEMES
-
-
-class _Chain(CarefulFsspec):
-    """A store of a chain."""
-
-    async def list_dir(self, prefix: str) -> AsyncIterator[str]:
-        """Yield names in a folder: with no path of its own the base class takes none off theirs."""
-        path = "/".join(part for part in (self.path.rstrip("/"), prefix.strip("/")) if part)
-        with suppress(FileNotFoundError, NotADirectoryError):
-            for name in await self.fs._ls(path, detail=False):
-                yield name.rstrip("/").rpartition("/")[2]
-
-
-def _chain(address: str) -> CarefulFsspec:
-    """Return a store of a chain, whose links are made as for those who do not know of asyncio.
-
-    Made as zarr makes them, `reference` refuses what it refers to on web servers, and `dir` all.
-    """
-    from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
-
-    refuse_links(address)
-    made, path = opened_in_time(address, lambda: _files_of(address))
-    return _Chain(AsyncFileSystemWrapper(made, asynchronous=True), read_only=True, path=path)
-
-
-def _files_of(address: str) -> tuple[Any, str]:
-    """Return fsspec's file system of a chain, and the path in it."""
-    from fsspec.core import url_to_fs
-
-    if tables := tables_in(address):
-        from chunkfold.stores.reference_tables import TabledReferences
-
-        return TabledReferences(tables[0]), tables[1]
-    made, path = url_to_fs(address)
-    return made, path

@@ -7,8 +7,6 @@ Both bounds are of Dask's configuration: `chunkfold.store.deadline` of a single 
 from __future__ import annotations
 
 import asyncio
-import json
-import re
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from pathlib import Path
@@ -23,15 +21,10 @@ from chunkfold.errors import SourceError
 from chunkfold.redaction import without_secrets
 from chunkfold.settings import metadata_bytes, store_seconds
 from chunkfold.stores.content_encoding import decoded, encoding_of
-from chunkfold.stores.references import TABLES, tables_in
 from chunkfold.stores.regular_files import read_regular, refuse_special, too_large
 
 METADATA = frozenset({"zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata"})
 """Names of objects that say what others are."""
-_CHAIN = "::"
-"""Between the links of a chained URL of fsspec."""
-_REFERENCES = re.compile(r"(?is)\breference(?:://(?:(?!::).)*)?::(?P<target>.+)")
-_IN_FILES = re.compile(r"(?i)^(?:file|local):(?://)?")
 
 T = TypeVar("T")
 
@@ -61,53 +54,6 @@ def careful(store: Any) -> Any:
         refuse_special(store.path)
         return CarefulZip(Path(store.path).absolute())
     return store
-
-
-def refuse_links(address: str) -> None:
-    """Refuse a chain through a special file, or references that are too large or run expressions.
-
-    Raises
-    ------
-    SourceError
-        If it is one.
-    Exception
-        Whatever fsspec raises.
-    """
-    from fsspec.core import url_to_fs
-
-    for link in address.split(_CHAIN):
-        refuse_special(_IN_FILES.sub("", link))  # what is no path is none
-    refers = _REFERENCES.search(address)
-    if refers is None:
-        return
-    target = refers["target"]
-    if tables := tables_in(address):
-        target = f"{tables[0]}/{TABLES}"
-    files, path = opened_in_time(target, lambda: url_to_fs(target))
-    status = opened_in_time(target, lambda: files.info(path))
-    if status["type"] != "file":
-        return
-    if (status.get("size") or 0) > metadata_bytes():
-        raise too_large(without_secrets(target), metadata_bytes())
-    content = opened_in_time(target, lambda: files.cat_file(path))
-    if b'"templates"' in content and _has_functions(content):
-        raise SourceError(
-            f"{without_secrets(target)}: its templates are functions, by which addresses may tell "
-            "this process's variables to others: they are not read; write references without them"
-        )
-
-
-def _has_functions(references: bytes) -> bool:
-    """Whether templates of references have templates in them.
-
-    To fsspec those are functions of Python, whose attributes the addresses of chunks may name:
-    `{{f.__globals__[os].environ}}`.
-    """
-    try:
-        templates = json.loads(references)["templates"]
-        return any("{{" in str(one) for one in templates.values())
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return False  # who reads them says what is wrong
 
 
 def opened_in_time(address: str, call: Callable[[], T]) -> T:

@@ -41,9 +41,11 @@ class H5File:
     mean that."""
     others: tuple[tuple[str, ObjectState], ...] = ()
     """Files that links and virtual datasets in it lead to, and how they were."""
+    allowed: tuple[str, ...] = ()
+    """Addresses below which these may be, beside its own folder."""
 
     @classmethod
-    def at(cls, path: str, options: H5Options = ()) -> H5File:
+    def at(cls, path: str, options: H5Options = (), allowed: tuple[str, ...] = ()) -> H5File:
         """Return the file at a path, as it is now.
 
         Raises
@@ -52,7 +54,8 @@ class H5File:
             If there is none.
         """
         found = os.path.abspath(path)  # noqa: PTH100 # resolve() would follow links
-        return cls(found, options, None if dict(options).get("swmr") else _state(found))
+        state = None if dict(options).get("swmr") else _state(found)
+        return cls(found, options, state, allowed=allowed)
 
     def with_others(self, paths: Iterable[str]) -> H5File:
         """Return it with other files that are read by way of it.

@@ -6,18 +6,24 @@ fsspec reads them by way of pandas, which makes NaN of what is not stored, and t
 from __future__ import annotations
 
 import io
-import math
 import re
 from functools import lru_cache
 from typing import Any
 
-from fsspec.core import split_protocol, url_to_fs
-from fsspec.implementations.reference import LazyReferenceMapper, ReferenceFileSystem
+from fsspec.implementations.reference import LazyReferenceMapper
+
+from chunkfold.errors import SourceError
+from chunkfold.redaction import without_secrets
+from chunkfold.stores.reference_files import CheckedReferences, fetched, files_of
+from chunkfold.stores.targets import Targets
 
 _KEPT = 64
 """Tables that are held at once."""
 _CHUNK = re.compile(r"\d+(\.\d+)*")
 _COLUMNS = ("path", "offset", "size", "raw")
+_TEXTS = ["path", "raw"]
+_MOST_ROWS = 10_000_000
+"""Of a table: writers make ten thousand."""
 
 
 class _Tables(LazyReferenceMapper):  # type: ignore[misc] # fsspec has no annotations
@@ -25,16 +31,19 @@ class _Tables(LazyReferenceMapper):  # type: ignore[misc] # fsspec has no annota
 
     def setup(self) -> None:
         """Read what is in all of them."""
-        super().setup()
+        try:
+            super().setup()
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise SourceError(f"its .zmetadata cannot be read ({error})") from error
+        if not isinstance(self.zmetadata, dict) or type(self.record_size) is not int:
+            raise SourceError("its .zmetadata are not those of tables of references")
+        if self.record_size < 1:
+            raise SourceError(f"its record_size is {self.record_size}: give a number of 1 or more")
 
         @lru_cache(maxsize=_KEPT)
         def open_refs(field: str, record: int) -> dict[str, list[Any]]:
-            import pyarrow.parquet as pq
-
             content = self.fs.cat_file(self.url.format(field=field, record=record))
-            table = pq.read_table(io.BytesIO(content))
-            there = [name for name in _COLUMNS if name in table.schema.names]
-            return {name: table[name].to_pylist() for name in there}
+            return _columns(content, f"{field}/refs.{record}.parq")
 
         self.open_refs = open_refs
 
@@ -52,7 +61,47 @@ class _Tables(LazyReferenceMapper):  # type: ignore[misc] # fsspec has no annota
         return super()._load_one_key(key)
 
 
-class TabledReferences(ReferenceFileSystem):  # type: ignore[misc] # as above
+def _columns(content: bytes, name: str) -> dict[str, list[Any]]:
+    """Return the columns of a table; equal texts are one, as they may be long and many."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(io.BytesIO(content), read_dictionary=_TEXTS)
+        if file.metadata.num_rows > _MOST_ROWS:
+            raise SourceError(f"its table {name} has {file.metadata.num_rows:,} rows")
+        there = [column for column in _COLUMNS if column in file.schema_arrow.names]
+        table = file.read(columns=there)
+        return {column: _values(table[column]) for column in there}
+    except (pa.ArrowException, OSError) as error:
+        raise SourceError(f"its table {name} cannot be read ({error})") from error
+
+
+def _values(column: Any) -> list[Any]:
+    found: list[Any] = []
+    for chunk in column.chunks:
+        if not hasattr(chunk, "dictionary"):
+            found += chunk.to_pylist()
+            continue
+        texts = chunk.dictionary.to_pylist()
+        found += [None if n is None else texts[n] for n in chunk.indices.to_pylist()]
+    return found
+
+
+class _Bounded:
+    """Files of which no more is read than metadata may have."""
+
+    def __init__(self, files: Any) -> None:
+        self._files = files
+
+    def cat_file(self, path: str) -> bytes:
+        return fetched(self._files, path, without_secrets(path))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._files, name)
+
+
+class TabledReferences(CheckedReferences):
     """The files that tables of references make up. Pickles as the address of the tables.
 
     Raises
@@ -61,29 +110,17 @@ class TabledReferences(ReferenceFileSystem):  # type: ignore[misc] # as above
         If pyarrow is not installed.
     """
 
-    cachable = False  # others may have written them anew
-
-    def __init__(self, tables: str, **options: Any) -> None:
+    def __init__(self, tables: str, allowed: tuple[str, ...] = (), **options: Any) -> None:
         import pyarrow.parquet as pq
 
         assert pq
-        files, root = url_to_fs(tables)
-        references = _Tables(root, fs=files)
-        super().__init__({}, remote_protocol=_protocol(references), **options)
-        self.references = references
+        targets = Targets(tables.rstrip("/"), allowed)
+        files, root = files_of(tables.rstrip("/"), targets)
+        super().__init__(targets, _Tables(root, fs=_Bounded(files)), **options)
+        self.tables, self.allowed = tables, allowed
 
+    def __reduce__(self) -> Any:
+        return TabledReferences, (self.tables, self.allowed)
 
-def _protocol(references: _Tables) -> str | None:
-    """Return how the first file that they refer to is reached; None if as local ones are."""
-    arrays = (key for key in references.zmetadata if key.endswith("/.zarray"))  # not groups
-    for field in sorted(key.removesuffix("/.zarray") for key in arrays):
-        count = math.prod(references._get_chunk_sizes(field))
-        for record in range(math.ceil(count / references.record_size)):
-            try:
-                paths = references.open_refs(field, record).get("path", [])
-            except FileNotFoundError:  # nothing is stored of so many chunks
-                continue
-            if path := next(filter(None, paths), None):
-                protocol: str | None = split_protocol(path)[0]
-                return protocol
-    return None
+    def check(self, prefix: str) -> None:
+        """Do nothing: there may be millions, in many tables; each is checked when it is read."""

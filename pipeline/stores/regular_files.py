@@ -19,6 +19,8 @@ _SPECIAL = {
 }
 _AT_ONCE = 1 << 30
 """Bytes that are asked for in one call, at most."""
+_UNSAID = 1 << 16
+"""Bytes that are asked for in one call of a file that does not say its size."""
 
 
 def special(path: str | os.PathLike[str]) -> str:
@@ -64,7 +66,8 @@ def read_regular(
         if start < 0:
             start = max(0, status.st_size + start)
         # Some files, as those of /proc, say 0 and have more.
-        found = _read(descriptor, start, stop if most is None else most + 1)
+        left = max(status.st_size - start, _UNSAID)
+        found = _read(descriptor, start, stop if most is None else most + 1, min(left, _AT_ONCE))
     finally:
         os.close(descriptor)
     if most is not None and len(found) > most:
@@ -81,10 +84,10 @@ def too_large(name: str, most: int) -> SourceError:
     )
 
 
-def _read(descriptor: int, start: int, stop: int | None) -> bytes:
+def _read(descriptor: int, start: int, stop: int | None, at_once: int) -> bytes:
     pieces = []
     while stop is None or start < stop:
-        piece = os.pread(descriptor, _AT_ONCE if stop is None else stop - start, start)
+        piece = os.pread(descriptor, at_once if stop is None else min(at_once, stop - start), start)
         if not piece:
             break
         pieces.append(piece)

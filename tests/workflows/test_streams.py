@@ -113,3 +113,24 @@ def test_a_terminal_of_ascii_has_drawings_too(store: Path):
     assert done.stdout.isascii()
     assert b"#" in done.stdout
     assert rb"\u25" not in done.stdout
+
+
+def test_what_nobody_expected_is_one_sentence(tmp_path, monkeypatch, capfd):
+    """A fault of our own names the command; the variable shows where it is."""
+    from chunkfold.workflows import cli
+
+    def broken(**_: object) -> None:
+        raise KeyError("nobody\nexpected")
+
+    monkeypatch.setattr(cli.cli, "main", broken)
+    monkeypatch.setattr(sys, "argv", ["chunkfold", "reduce", "https://me:hush@host/a.zarr"])
+    with pytest.raises(SystemExit) as left:
+        cli.main()
+    told = capfd.readouterr().err
+    assert left.value.code == 1
+    assert "reduce https://host/a.zarr: what nobody expected (KeyError:" in " ".join(told.split())
+    assert "Traceback" not in told
+    assert "hush" not in told
+    monkeypatch.setenv("CHUNKFOLD_TRACEBACK", "1")
+    with pytest.raises(KeyError):
+        cli.main()

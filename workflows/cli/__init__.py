@@ -48,6 +48,8 @@ EXIT_BUSY = 5
 EXIT_INTERRUPTED = 130
 EXIT_UNREAD = 141
 """Whoever read the output went away, as with programs that SIGPIPE ends."""
+TRACEBACK = "CHUNKFOLD_TRACEBACK"
+"""A variable: where it is set, a fault of chunkfold's own shows where it is."""
 _INSISTS_AFTER_S = 5.0
 """What is freed after an interrupt takes a second; who interrupts again after so long insists."""
 _AGAIN_S = 0.01
@@ -238,8 +240,15 @@ def _warned(message: Warning | str, category: type[Warning], *_: object, **__: o
     tell_warning(said)
 
 
-def main() -> None:
-    """Run the command line and exit."""
+def _words() -> str:
+    """Return the command, and what it was given besides options."""
+    from chunkfold.redaction import shown_address
+
+    return " ".join(shown_address(one) for one in sys.argv[1:4] if not one.startswith("-"))
+
+
+def _prepare() -> None:
+    """Let the command line tell warnings and logs, and hear interrupts."""
     # What concerns the user comes as an error; distributed's own chatter does not.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     logging.getLogger("chunkfold").addHandler(warned)
@@ -252,6 +261,11 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
         signal.signal(number, interrupts)
     sys.unraisablehook = interrupts.unraised
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    _prepare()
     try:
         code = cli.main(standalone_mode=False)
     except ChunkfoldError as error:
@@ -271,6 +285,20 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         err.print("interrupted")
         code = EXIT_INTERRUPTED
+    except MemoryError:
+        _tell(ClusterError(f"{_words()}: this process has no memory left"))
+        code = EXIT_FAILED
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        where = f"{type(error).__name__}: {error}".partition("\n")[0]
+        _tell(
+            ChunkfoldError(
+                f"{_words()}: an unexpected error ({where}): a fault of chunkfold's own; "
+                f"{TRACEBACK}=1 shows where, for a report"
+            )
+        )
+        code = EXIT_FAULT
     sys.exit(code if isinstance(code, int) else 0)
 
 

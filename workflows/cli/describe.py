@@ -21,6 +21,7 @@ from chunkfold.workflows.style import description_table, show, tell_skipped
 @click.command()
 @click.argument("source")
 @options.absent_status
+@options.allow_targets
 @options.cluster
 @options.mask_and_scale
 @options.memory

@@ -17,6 +17,7 @@ from chunkfold.workflows.selecting import parse_selection
 @click.argument("first")
 @click.argument("second")
 @options.absent_status
+@options.allow_targets
 @options.mask_and_scale
 @options.cluster
 @options.memory

@@ -17,6 +17,7 @@ from chunkfold.workflows.results import normalization_json
 @click.command()
 @click.argument("source")
 @options.absent_status
+@options.allow_targets
 @click.option(
     "--channels",
     metavar="AXIS",

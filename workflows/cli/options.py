@@ -16,7 +16,7 @@ from chunkfold.errors import ChunkError, PlanError
 from chunkfold.planning.option_values import ON_BAD_CHUNK, ON_MISSING_CHUNK
 from chunkfold.planning.options import Options
 from chunkfold.refusals import ABSENT
-from chunkfold.settings import ABSENT_STATUS, LOSSES, WORKER_LOSSES
+from chunkfold.settings import ABSENT_STATUS, ALLOW_TARGETS, LOSSES, WORKER_LOSSES
 from chunkfold.sources.cf_packing import not_applied
 from chunkfold.sources.coordinate_positions import METHODS
 from chunkfold.sources.source import Source
@@ -148,6 +148,25 @@ absent_status = click.option(
     expose_value=False,
     help="The server of a URL answers so for chunks that are not stored; may be repeated. Without "
     "it such a chunk cannot be read.",
+)
+
+
+def _set_allow_targets(
+    context: click.Context, _option: click.Parameter, given: tuple[str, ...]
+) -> None:
+    if given:
+        context.with_resource(dask.config.set({ALLOW_TARGETS: list(given)}))
+
+
+allow_targets = click.option(
+    "--allow-targets",
+    multiple=True,
+    metavar="PREFIX",
+    callback=_set_allow_targets,
+    expose_value=False,
+    help="References, and links of HDF5 files, may lead to addresses below this one, too: "
+    "s3://bucket/, https://host/, /data/; may be repeated. Without it they lead to their own "
+    "server or folder.",
 )
 
 

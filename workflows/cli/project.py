@@ -16,6 +16,7 @@ from chunkfold.workflows.project import projection, write_projection
 @click.argument("source")
 @click.argument("out")
 @options.absent_status
+@options.allow_targets
 @reduction_options.reduction
 @options.keepdims
 @options.cluster

@@ -21,6 +21,7 @@ from chunkfold.workflows.pyramid_plan import plan_pyramid
 @click.argument("source")
 @click.argument("out")
 @options.absent_status
+@options.allow_targets
 @click.option(
     "--levels", type=click.IntRange(1), default=5, show_default=True,
     help="Coarser resolutions, beside the image itself.",

@@ -18,6 +18,7 @@ from chunkfold.workflows.cli.label_options import LABELS
 from chunkfold.workflows.cli.numbers import NumberOption, Whole
 from chunkfold.workflows.cli.options import (
     absent_status,
+    allow_targets,
     ddof,
     mask_and_scale,
     memory,
@@ -41,6 +42,7 @@ sources = stacked(
         "'data/*.zarr/air', 'data/*.nc/air'.",
     ),
     absent_status,
+    allow_targets,
 )
 
 

@@ -239,6 +239,7 @@ def _anchored(job: Job, folder: Path) -> Job:
             f"{base} has one of {' '.join(sorted(MARKS))} in its name, which in a source are marks "
             "of a pattern: rename it, or put the job file elsewhere"
         )
+    allowed = None if job.allow_targets is None else [absolute(one) for one in job.allow_targets]
     output = {"path": absolute(job.output.path)}
     for name in ("manifest", "report"):
         given = getattr(job.output, name)
@@ -265,6 +266,7 @@ def _anchored(job: Job, folder: Path) -> Job:
     return job.model_copy(
         update={
             "sources": sources,
+            "allow_targets": allowed,
             **job.asking(located),
             "output": job.output.model_copy(update=output),
             "cluster": job.cluster.model_copy(update=cluster),

@@ -20,7 +20,7 @@ from chunkfold.planning.request import Request
 from chunkfold.printable import printable
 from chunkfold.results.results import Results
 from chunkfold.running.run import Run
-from chunkfold.settings import WORKER_LOSSES, worker_losses
+from chunkfold.settings import WORKER_LOSSES, with_targets, worker_losses
 from chunkfold.sources.source import Source
 from chunkfold.workflows.job.clusters import check_cluster, job_client, planned_workers
 from chunkfold.workflows.job.lock import locked
@@ -68,7 +68,8 @@ def check_job(job: Job, left_out: dict[str, str] | None = None) -> dict[str, Req
     ChunkfoldError
         If anything is.
     """
-    sources = job_sources(job.sources, job.exclude or (), job.output.path, left_out)
+    stores = with_targets(None, job.allow_targets)
+    sources = job_sources(job.sources, job.exclude or (), job.output.path, left_out, stores)
     options, wrong, requests = job.options, [], {}
     for key, source in sources.items():
         try:

@@ -198,6 +198,9 @@ class Job(Table):
     or patterns with * ? [ ], and ** for folders at any depth of a local path."""
     exclude: Texts | None = None
     """Patterns of arrays to leave out, by the names that outputs have for them."""
+    allow_targets: Texts | None = None
+    """Prefixes of addresses to which references may lead, beside their own server or folder: paths,
+    relative to the job file's folder, or URLs. Links of HDF5 files likewise."""
     reduce: Reduction | None = None
     """One question of every array."""
     questions: Annotated[dict[Text, Reduction], Field(min_length=1)] | None = None
@@ -261,6 +264,7 @@ class Job(Table):
             selection=parse_selection(asked.select),
             sel=labels_of(asked.sel),
             memory=limits.memory,
+            allow_targets=self.allow_targets,
             on_bad_chunk=limits.on_bad_chunk,
             on_missing_chunk=limits.on_missing_chunk,
             where=wheres(asked.where, asked.mask),

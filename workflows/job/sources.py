@@ -13,10 +13,11 @@ from pathlib import Path
 from chunkfold.errors import JobError, MissingWarning
 from chunkfold.printable import printable
 from chunkfold.redaction import shown_address, without_secrets
+from chunkfold.settings import StorageOptions
 from chunkfold.sources.not_opened import is_store
 from chunkfold.sources.opening import Unopened, open_each
 from chunkfold.sources.source import Source
-from chunkfold.stores.addresses import below, is_zarr, last_of, on_disk
+from chunkfold.stores.addresses import NO_OPTIONS, below, is_zarr, last_of, on_disk
 from chunkfold.stores.remote import LISTED, message_of, open_store, said_shortly
 
 MARKS = frozenset("*?[")
@@ -28,6 +29,7 @@ def job_sources(
     exclude: Sequence[str] = (),
     out: str = "",
     left_out: dict[str, str] | None = None,
+    options: StorageOptions = NO_OPTIONS,
 ) -> dict[str, Source]:
     """Open every array that patterns name, by what outputs call it.
 
@@ -44,7 +46,7 @@ def job_sources(
     """
     found: dict[str, Source] = {}
     unnamed = {} if left_out is None else left_out
-    for name, source in _opened(patterns, exclude, out):
+    for name, source in _opened(patterns, exclude, out, options):
         if name != name.encode(errors="replace").decode():
             reason = f"{source.name!r} is no UTF-8: no output can hold that name; rename it"
             unnamed[printable(name)] = reason
@@ -64,10 +66,10 @@ def job_sources(
 
 
 def _opened(
-    patterns: Sequence[str], exclude: Sequence[str], out: str
+    patterns: Sequence[str], exclude: Sequence[str], out: str, options: StorageOptions
 ) -> Iterator[tuple[str, Source]]:
     """Yield every array that patterns name and `exclude` does not, by name; none of `out`."""
-    for address, name, member in _members(patterns, out):
+    for address, name, member in _members(patterns, out, options):
         # "*/lat" is "lat" of the only store too, whose arrays stand at the top.
         if any(fnmatchcase(at, one) for one in exclude for at in (name, f"/{name}")):
             continue
@@ -88,13 +90,15 @@ def _why_none(patterns: Sequence[str], exclude: Sequence[str], unnamed: Mapping[
     return f"no array of {', '.join(patterns)} is there any more"
 
 
-def _members(patterns: Sequence[str], out: str) -> Iterator[tuple[str, str, Source | Unopened]]:
+def _members(
+    patterns: Sequence[str], out: str, options: StorageOptions
+) -> Iterator[tuple[str, str, Source | Unopened]]:
     """Yield the address of what patterns match, and every array in it, by name."""
     for pattern in patterns:
         for address, key in _matches(pattern):
             if address != pattern and address.rstrip("/") == out.rstrip("/"):
                 continue
-            for member in open_each(address):
+            for member in open_each(address, options):
                 inner = below(shown_address(address), member.name)
                 name = "/".join(part for part in (key, inner) if part) or last_of(address)
                 yield address, name, member

@@ -101,9 +101,8 @@ class Options:
     zero. A mean is sum(weights * x) / sum(weights). A bin of a histogram holds the sum of its
     weights. A quantile is the first element up to which there is that share of all weights."""
     min_count: int = 0
-    """Results of fewer elements that are there are NaN or NaT, as xarray's sums and products are:
-    of groups, too, and in all reductions that have NaN. Counts, positions and truths are as they
-    were; integers have none, and need dtype="float64"."""
+    """Give NaN (NaT) where fewer than so many valid elements are found, in groups too. Counts,
+    positions and truths stay; integers have no NaN, and need dtype="float64"."""
     initial: Any = None
     """What sums, products, minima and maxima begin with, as NumPy's: each of the results. It is
     also what they are of no elements. A sum is rounded once, with it."""
@@ -118,8 +117,8 @@ class Options:
     also as `pathlib.Path` of a .npy file, each of one axis by itself, as in `zarr.Array.oindex`.
     Positions of results, as of `argmin`, are those in the selection."""
     sel: Mapping[str, Any] | None = None
-    """Select by coordinates, as `sel` of xarray's: a value, a list of values or a slice, which
-    takes both of its ends, for each of some axes, by their names; those of longitudes are arcs."""
+    """Select by coordinates, as xarray's `sel`: by the name of an axis a value, a list or a slice,
+    which includes both of its ends; a slice of longitudes is an arc."""
     sel_method: str | None = None
     """"nearest", "pad" or "backfill": which place is taken of values of `sel` that are none of the
     coordinate's. None: there must be such a value."""
@@ -128,32 +127,28 @@ class Options:
     allow_empty: bool = False
     """Let a selection take nothing: sums are then of nothing. False: that is an error."""
     mode: str = MODES[0]
-    """"exact": sums, means, variances and norms of floats are computed without rounding and
-    rounded once: the same bits for any chunks, devices and workers. "fast": they are off by no
-    more than `docs/numerics.md` says, and arithmetic takes less time."""
+    """"exact": sums, means, variances and norms of floats are rounded once: the same bits for any
+    chunks, devices and workers. "fast": less arithmetic, within the bound of `docs/numerics.md`."""
     variant: str | None = None
     """Use this kernel variant ("tree", "work_group", "sub_group") instead of the best one."""
     memory: int | str | None = None
-    """Most that a worker may take above an idle one that has built its kernels: bytes, or a
-    text such as "2 GiB"."""
+    """Memory limit of a worker, beyond what an idle one uses: bytes, or a text ("2 GiB")."""
     on_bad_chunk: str = ON_BAD_CHUNK[0]
-    """"stop": a chunk that cannot be read ends the run. "skip": its elements count as absent, and
-    `Run.skipped` says which they are; exact results are then those of the rest."""
+    """"stop": a chunk that cannot be read ends the run. "skip": it is left out, and
+    `Run.skipped` names it."""
     on_missing_chunk: str = ON_MISSING_CHUNK[0]
-    """"fill": the elements of a chunk that is not stored are the fill value, as the format has it.
-    "stop": such a chunk ends the run; where the store can be listed, before anything is read."""
+    """"fill": elements of a chunk that is not stored are the fill value, as the format has it.
+    "stop": such a chunk ends the run; before anything is read, where the store can be listed."""
     storage_options: StorageOptions | None = None
-    """Of sources that are URLs: `absent_status` is one or several statuses (403, 410) by which a
-    server answers for chunks that it does not have; all else is obstore's, such as
-    `skip_signature` or `region`."""
+    """Options for URLs: `absent_status` gives the statuses (403, 410) by which a server says that
+    it lacks a chunk; all others are obstore's, such as `skip_signature` or `region`."""
     allow_targets: str | Sequence[str] | None = None
     """Addresses below which references may lead, beside their own server or folder."""
     by: Any = None
     """Labels: elements of the same label are a group, and each group has its own results. The name
-    of a coordinate ("lat"), or of a part of times ("time.month": any that xarray's `dt` has); or an
-    array of whole numbers, texts, bools or dates (NumPy's, xarray's, or Zarr's, or its path) with
-    the extents of some axes of the source, before any selection; or `chunkfold.bins` of these, or
-    of the elements themselves.
+    of a coordinate ("lat") or of a part of times ("time.month": any of xarray's `dt`); an array of
+    whole numbers, texts, bools or dates (NumPy's, xarray's, Zarr's, or its path) with the extents
+    of some axes of the source, before any selection; or `chunkfold.bins` of these or the elements.
     What is negative, NaN, NaT or masked is in no group. In results the groups are an axis, in the
     place of the first axis that has labels, in ascending order of their labels, which
     `Result.labels` has. A tuple or a list of these is several labels at once: all combinations of

@@ -16,14 +16,12 @@ from importlib import import_module, metadata
 import click
 
 from chunkfold.errors import (
-    BuildError,
     BusyError,
     ChangedError,
     ChunkError,
     ChunkfoldError,
     ClusterError,
     IncompleteError,
-    JobError,
     MissingError,
     OutputError,
     PackedWarning,
@@ -32,8 +30,16 @@ from chunkfold.errors import (
     TimeLimitError,
     WorkerLostError,
 )
+from chunkfold.workflows.cli.messages import (
+    COMMANDS,
+    command_words,
+    show_warning,
+    suggesting,
+    tell,
+    warned_of,
+)
 from chunkfold.workflows.cli.streams import UnreadError, open_streams
-from chunkfold.workflows.consoles import err, hear_others, lines, tell_warning, warned
+from chunkfold.workflows.consoles import err, hear_others, lines, warned
 
 EXIT_FAULT = 1
 """The numbers that `demo` or `diff` compares differ; or a fault of chunkfold's own."""
@@ -69,21 +75,6 @@ _CODES: dict[type[ChunkfoldError], int] = {
         EXIT_FAILED,
     ),
 }
-COMMANDS = {
-    "describe": "Say what is in a Zarr array or group.",
-    "reduce": "Reduce a Zarr array and print the results, or write them.",
-    "run": "Carry out a job file.",
-    "project": "Write reductions along axes to a new Zarr.",
-    "pyramid": "Write an image at coarser resolutions, as OME-Zarr.",
-    "normalize": "Find offset and scale of channels; apply them, perhaps.",
-    "diff": "Compare two Zarr arrays of equal shape, in any chunks.",
-    "plan": "Say what reduce would do, and how much memory it would take.",
-    "devices": "List this host's OpenCL devices, and what each can do.",
-    "worker": "Join a Dask scheduler with workers for this host's devices.",
-    "bench": "Measure kernels and transfers, against ceilings and peers.",
-    "demo": "Write a sample, reduce it on every device, compare with NumPy.",
-}
-"""In the order they are shown in, and what is shown of each."""
 PLUGINS = "chunkfold.workflows"
 """Entry points by which other packages add click commands."""
 
@@ -188,65 +179,6 @@ class _Interrupts:
         signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
 
 
-def _tell(error: Exception) -> None:
-    said = _in_shell(str(error))
-    if "--json-lines" in sys.argv:
-        from chunkfold.workflows.as_json import json_text  # NumPy, which `--help` does without
-
-        told = {"event": "Failed", "error": type(error).__name__, "message": said}
-        sys.stderr.write(json_text(told) + "\n")
-        return
-    err.print(f"[bold red]{type(error).__name__}:[/]", end=" ")
-    several = isinstance(error, (JobError, BuildError)) or getattr(error, "several", False)
-    err.print(lines(said) if several else said, markup=False)
-
-
-def _in_shell(text: str) -> str:
-    """Return a message with the options of the command that runs, spelled as the shell has them."""
-    name = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
-    if name not in COMMANDS:
-        return text
-    from chunkfold.workflows.cli.spelling import in_shell
-
-    return in_shell(text, import_module(f"chunkfold.workflows.cli.{name}").command)
-
-
-def _suggesting(error: click.ClickException) -> click.ClickException:
-    """Suggest the option that other tools call so, if the command has it: `--axis` for `--dim`."""
-    if not isinstance(error, click.NoSuchOption) or error.ctx is None:
-        return error
-    from chunkfold.planning.keywords import nearest_option
-
-    near = nearest_option(error.option_name.lstrip("-").replace("-", "_"))
-    spelled = f"--{near.replace('_', '-')}" if near else ""
-    if not any(spelled in one.opts for one in error.ctx.command.params):
-        return error
-    hint = f"{error.message} Did you mean {spelled!r}?"  # click suggests what is spelled alike
-    return click.NoSuchOption(error.option_name, hint, ctx=error.ctx)
-
-
-_warned_of: set[str] = set()
-"""What a command has warned of: once is enough, though it is looked at again."""
-
-
-def _warned(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
-    """Tell a warning as a sentence; what zarr warns of concerns those who write arrays."""
-    if category.__module__.partition(".")[0] == "zarr":
-        return
-    said = _in_shell(" ".join(str(message).split()))
-    if said in _warned_of:
-        return
-    _warned_of.add(said)
-    tell_warning(said)
-
-
-def _words() -> str:
-    """Return the command, and what it was given besides options."""
-    from chunkfold.redaction import shown_address
-
-    return " ".join(shown_address(one) for one in sys.argv[1:4] if not one.startswith("-"))
-
-
 def _prepare() -> None:
     """Let the command line tell warnings and logs, and hear interrupts."""
     # What concerns the user comes as an error; distributed's own chatter does not.
@@ -254,8 +186,8 @@ def _prepare() -> None:
     logging.getLogger("chunkfold").addHandler(warned)
     for kind in (PackedWarning, RemarkWarning):  # which commands say themselves
         warnings.simplefilter("ignore", kind)
-    warnings.showwarning = _warned
-    _warned_of.clear()
+    warnings.showwarning = show_warning
+    warned_of.clear()
     hear_others()
     interrupts = _Interrupts()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
@@ -269,10 +201,10 @@ def main() -> None:
     try:
         code = cli.main(standalone_mode=False)
     except ChunkfoldError as error:
-        _tell(error)
+        tell(error)
         code = next((_CODES[kind] for kind in type(error).mro() if kind in _CODES), EXIT_ERROR)
     except click.ClickException as error:
-        error = _suggesting(error)
+        error = suggesting(error)
         told = io.StringIO()
         error.show(told)
         err.print(lines(told.getvalue().rstrip("\n")), soft_wrap=True)
@@ -280,21 +212,21 @@ def main() -> None:
     except UnreadError:
         code = EXIT_UNREAD
     except OSError as error:
-        _tell(error)
+        tell(error)
         code = EXIT_FAILED
     except (click.Abort, KeyboardInterrupt):
         err.print("interrupted")
         code = EXIT_INTERRUPTED
     except MemoryError:
-        _tell(ClusterError(f"{_words()}: this process has no memory left"))
+        tell(ClusterError(f"{command_words()}: this process has no memory left"))
         code = EXIT_FAILED
     except Exception as error:
         if os.environ.get(TRACEBACK):
             raise
         where = f"{type(error).__name__}: {error}".partition("\n")[0]
-        _tell(
+        tell(
             ChunkfoldError(
-                f"{_words()}: an unexpected error ({where}): a fault of chunkfold's own; "
+                f"{command_words()}: an unexpected error ({where}): a fault of chunkfold's own; "
                 f"{TRACEBACK}=1 shows where, for a report"
             )
         )
@@ -319,6 +251,6 @@ def script() -> None:
         except UnreadError:
             code = code or EXIT_UNREAD
         except OSError as error:
-            _tell(error)
+            tell(error)
             code = code or EXIT_FAILED
         os._exit(code)

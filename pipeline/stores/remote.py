@@ -156,7 +156,13 @@ class RemoteObjects:
         return server_store_of(self.store, self.hasty)
 
     def start(
-        self, key: str, whole: int, index: Span | None, nbytes: int, spans_of: SpansOf | None
+        self,
+        key: str,
+        whole: int,
+        index: Span | None,
+        nbytes: int,
+        spans_of: SpansOf | None,
+        most: int,
     ) -> PendingResponse[Fetched | None]:
         """Ask for an object, and go on; parameters as `open`.
 
@@ -171,7 +177,7 @@ class RemoteObjects:
 
         async def fetch() -> Fetched | None:
             try:
-                return await fetched(self.server, path, whole, index, spans_of)
+                return await fetched(self.server, path, whole, most, index, spans_of)
             except Exception as error:
                 if not self._means_absent(error):
                     raise
@@ -180,9 +186,12 @@ class RemoteObjects:
         return flight().start(nbytes, fetch)
 
     @contextlib.contextmanager
-    def open(self, key: str, whole: int, index: Span | None) -> Iterator[StoredObject | None]:
+    def open(
+        self, key: str, whole: int, index: Span | None, most: int
+    ) -> Iterator[StoredObject | None]:
         """Ask for the object, or for what of it is read first, and wait for it."""
-        with landed(self.start(key, whole, index, index[1] if index else whole, None)) as found:
+        nbytes = index[1] if index else whole
+        with landed(self.start(key, whole, index, nbytes, None, most)) as found:
             yield found
 
     def _means_absent(self, error: Exception) -> bool:

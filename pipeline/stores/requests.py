@@ -89,9 +89,10 @@ class Flight:
         self._made = self._again = 0
         self._awake = Awake()
         self._loop.call_soon(self._look)
-        threading.Thread(
+        self._thread = threading.Thread(
             target=self._loop.run_forever, name="chunkfold-flight", daemon=True
-        ).start()
+        )
+        self._thread.start()
 
     def _look(self) -> None:
         """Keep the clock of all requests going; one for each would take as long as they do."""
@@ -133,7 +134,11 @@ class Flight:
         return landing
 
     def waited(self, coroutine: Callable[[], Coroutine[Any, Any, Response]]) -> Response:
-        """Wait for what makes requests by `ask`, beside what was started."""
+        """Wait for what makes requests by `ask`, beside what was started.
+
+        Never on the thread of the event loop: it would wait for itself, and so would all others.
+        """
+        assert threading.current_thread() is not self._thread, "the event loop waits for itself"
         return asyncio.run_coroutine_threadsafe(coroutine(), self._loop).result()
 
     async def beside(self, coroutine: Callable[[], Coroutine[Any, Any, Response]]) -> Response:

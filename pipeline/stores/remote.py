@@ -48,12 +48,7 @@ _CREDENTIALS = {
 _H5 = re.compile(r"\.(?:h5|hdf5|he5|nc|nc4|cdf)(?:/[^?#]*)?(?:[?#]|$)", re.IGNORECASE)
 """How addresses of HDF5's files end, or of what is in them."""
 _SCHEME = re.compile(r"(\w+)://")
-_EXTRAS = {
-    "fsspec": "remote",
-    "icechunk": "icechunk",
-    "obstore": "remote",
-    "pyarrow": "parquet",
-}
+_EXTRAS = {"fsspec": "remote", "icechunk": "icechunk", "obstore": "remote", "pyarrow": "parquet"}
 """Which of this package's extras has another package."""
 _OF_THE_CLOUD = "169.254.169.254"
 """Where machines of a cloud have credentials: who asks there found them nowhere else."""
@@ -190,8 +185,8 @@ class RemoteObjects:
         self, key: str, whole: int, index: Span | None, most: int
     ) -> Iterator[StoredObject | None]:
         """Ask for the object, or for what of it is read first, and wait for it."""
-        nbytes = index[1] if index else whole
-        with landed(self.start(key, whole, index, nbytes, None, most)) as found:
+        room = index[1] if index else whole
+        with landed(self.start(key, whole, index, room, None, most)) as found:
             yield found
 
     def _means_absent(self, error: Exception) -> bool:

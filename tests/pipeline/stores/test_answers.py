@@ -16,6 +16,7 @@ import zarr
 from numcodecs import Delta
 
 import chunkfold as cf
+from chunkfold.errors import ChangedError
 from chunkfold.planning import costs, planner
 from chunkfold.stores import fetching, servers
 from chunkfold.stores.requests import Flight, flight
@@ -236,3 +237,37 @@ def test_reads_that_fail_give_back_the_room_that_others_wait_for(
             assert isinstance(found, cf.ChunkError)
         flight().waited(nothing)  # what was given back is counted there
         assert flight()._held == 0
+
+
+@pytest.mark.parametrize("layout", ["shards", "uncompressed"])
+@pytest.mark.parametrize("change", ["ETag", "Last-Modified", "size", "gone"])
+def test_an_object_that_changes_between_its_answers_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: str, change: str
+):
+    monkeypatch.setattr(fetching, "PIECE_BYTES", 300)
+    stored(tmp_path, layout)
+    name = "shard" if layout == "shards" else "chunk"
+    lock, answered = threading.Lock(), set[str]()
+
+    def rewritten(sent: Sent) -> None:
+        with lock:
+            later = sent.path in answered
+            answered.add(sent.path)
+        if not of_a_chunk(sent.path) or not sent.asked:
+            return
+        sent.headers["ETag"] = '"two"' if later and change == "ETag" else '"one"'
+        if change != "ETag":
+            del sent.headers["ETag"]
+        if later and change == "Last-Modified":
+            sent.headers["Last-Modified"] = "Fri, 02 Jan 1970 00:00:00 GMT"
+        if later and change == "size":
+            sent.headers["Content-Range"] += "0"
+        if later and change == "gone":
+            sent.code, sent.body, sent.headers = 404, b"", {"Content-Length": "0"}
+
+    with served(tmp_path, changing=rewritten) as web:
+        with pytest.raises(ChangedError, match=rf"{name} 'c/\d+/\d+' changed while it was read"):
+            cf.reduce(f"{web.url}/a")
+        answered.clear()
+        web.changing = lambda sent: sent.headers.update(ETag='W/"one"')
+        assert cf.reduce(f"{web.url}/a") == cf.reduce(tmp_path / "a")

@@ -11,10 +11,11 @@ from urllib.parse import urlsplit
 
 from chunkfold.errors import ChangedError
 from chunkfold.refusals import ABSENT, denial, status_of
-from chunkfold.stores.answers import Answer, TooLargeError, answer_of, state_at
+from chunkfold.stores.asked_beside import Response
 from chunkfold.stores.expected import ObjectState
+from chunkfold.stores.object_answers import ObjectAnswer, TooLargeError, answer_of, state_at
 from chunkfold.stores.objects import Span, StoredObject
-from chunkfold.stores.requests import RemoteRequest, Response, flight
+from chunkfold.stores.requests import RemoteRequest, flight
 from chunkfold.stores.retry_after import wait_wanted
 from chunkfold.stores.transient_faults import fault_of
 
@@ -44,7 +45,7 @@ class ServerStore:
             self.name, request, wanted=wanted, **({"passing": fault_of} | given)
         )
 
-    async def get(self, path: str, most: int, span: Span | None = None) -> Answer:
+    async def get(self, path: str, most: int, span: Span | None = None) -> ObjectAnswer:
         """Return an answer for an object or a span of it, as `answer_of`."""
         return await self.ask(path, lambda: answer_of(self.store, path, most, span))
 

@@ -15,9 +15,9 @@ from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteReques
 from chunkfold.redaction import without_secrets
 from chunkfold.refusals import ABSENT, refusal, status_of
 from chunkfold.settings import metadata_bytes, retry_seconds
-from chunkfold.stores.answers import TooLargeError, answer_of
 from chunkfold.stores.fetching import server_store_of
 from chunkfold.stores.guarded_stores import METADATA, CarefulObjects, in_time
+from chunkfold.stores.object_answers import TooLargeError, answer_of
 from chunkfold.stores.objects import Span
 from chunkfold.stores.regular_files import too_large
 from chunkfold.stores.requests import flight

@@ -14,11 +14,11 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from chunkfold.awake import Awake
 from chunkfold.settings import REQUESTS, RETRY_S
-from chunkfold.stores.asked_beside import first_answer
+from chunkfold.stores.asked_beside import Response, first_answer
 from chunkfold.stores.request_limit import RequestLimit
 from chunkfold.stores.servers import RetryDelay, Server
 from chunkfold.stores.transient_faults import Fault
@@ -27,7 +27,6 @@ FLIGHT_BYTES = 128 << 20
 """Bytes that a worker has in flight or waits to decode: a hundred chunks of 1 MB."""
 _LOOK_S = 1.0
 """How often it is looked how long requests have waited."""
-Response = TypeVar("Response")
 RemoteRequest = Callable[[], Awaitable[Response]]
 Passing = Callable[[BaseException], Fault | None]
 """Tells of a failure whether it may pass, and what it says of the server."""

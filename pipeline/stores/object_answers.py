@@ -31,7 +31,7 @@ class TooLargeError(ValueError):
 
 
 @dataclass(frozen=True)
-class Answer:
+class ObjectAnswer:
     """What a server sent of an object."""
 
     state: ObjectState
@@ -53,7 +53,7 @@ class Answer:
         return decoded(self.content, self.encoding, most)
 
 
-async def answer_of(store: Any, path: str, most: int, span: Span | None = None) -> Answer:
+async def answer_of(store: Any, path: str, most: int, span: Span | None = None) -> ObjectAnswer:
     """Ask a store of obstore's once for an object, or a span of it.
 
     A span that begins before 0 is at the end. Sizes are looked at before bytes are asked for: to
@@ -90,7 +90,7 @@ async def answer_of(store: Any, path: str, most: int, span: Span | None = None) 
     if len(content) != end - start:
         more = "or more " if len(content) > end - start else ""
         raise ValueError(f"the server sent {len(content):,} {more}bytes of {end - start:,}")
-    return Answer(state_of(result.meta), start, content, encoding_of(result.attributes))
+    return ObjectAnswer(state_of(result.meta), start, content, encoding_of(result.attributes))
 
 
 async def state_at(store: Any, path: str) -> ObjectState:
@@ -114,7 +114,7 @@ def state_of(meta: Any) -> ObjectState:
 
 async def _without_length(
     store: Any, path: str, most: int, error: Exception, method: str = "GET"
-) -> Answer:
+) -> ObjectAnswer:
     """Read an answer of which only its end tells the size: obstore refuses those."""
     url = await url_of(store, path)
     if not url:
@@ -123,7 +123,7 @@ async def _without_length(
     return await asyncio.wrap_future(in_background(lambda: _read(url, options, most, method)))
 
 
-def _read(url: str, options: Any, most: int, method: str) -> Answer:
+def _read(url: str, options: Any, most: int, method: str) -> ObjectAnswer:
     """As `_without_length`; errors are such as obstore's.
 
     Raises
@@ -149,7 +149,7 @@ def _read(url: str, options: Any, most: int, method: str) -> Answer:
     state = ObjectState(
         len(found), _time(told["Last-Modified"]), (told["ETag"] or "").removeprefix("W/")
     )
-    return Answer(state, 0, bytes(found), encoding_of(cast("Any", told)))
+    return ObjectAnswer(state, 0, bytes(found), encoding_of(cast("Any", told)))
 
 
 def _time(date: str | None) -> int:

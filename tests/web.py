@@ -15,8 +15,22 @@ from pathlib import Path
 from typing import Any
 
 Failing = Callable[[str, int], str]
-"""Of a path, and how often it was asked for before: "", "503", "cut" or "hang"; or a status and the
-code that S3 gives it, as "400 ExpiredToken"."""
+"""Of a path, and how often it was asked for before: "", "503", "cut", "close" or "hang"; or a
+status and the code that S3 gives it, as "400 ExpiredToken"."""
+
+
+@dataclass
+class Sent:
+    """An answer, before it is sent."""
+
+    path: str
+    asked: str
+    """The range that was asked for; empty if all was."""
+    code: int
+    headers: dict[str, str]
+    """With `Transfer-Encoding` the body goes in chunks; without `Content-Length` it ends with the
+    connection."""
+    body: bytes
 
 
 @dataclass
@@ -31,6 +45,8 @@ class Web:
     encoding: str = ""
     encode: Callable[[bytes], bytes] = lambda body: body
     """How what is served is encoded on its way, and what it is called."""
+    changing: Callable[[Sent], None] = lambda _sent: None
+    """Changes answers of files before they are sent."""
     delay_s: float = 0.0
     asked: Counter[str] = field(default_factory=Counter)
     spans: list[tuple[str, str]] = field(default_factory=list)
@@ -83,6 +99,9 @@ class _Handler(BaseHTTPRequestHandler):
             time.sleep(5)
             self.close_connection = True
             return
+        if failure == "close":
+            self.close_connection = True
+            return
         if failure == "503":
             self._send(503, b"")
             return
@@ -99,26 +118,37 @@ class _Handler(BaseHTTPRequestHandler):
         if self.web.encoding:
             headers["Content-Encoding"] = self.web.encoding
         found = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", ""))
+        headers["Last-Modified"] = self.date_time_string(0)
         if found and self.web.ranges:
             first, last = found.groups()
             start = int(first) if first else max(0, len(body) - int(last))
             stop = min(len(body), int(last) + 1) if first and last else len(body)
             headers["Content-Range"] = f"bytes {start}-{stop - 1}/{len(body)}"
             body, code = body[start:stop], 206
-        self._send(code, body, cut=failure == "cut", **headers)
+        headers["Content-Length"] = str(len(body))
+        asked = self.headers.get("Range", "")
+        sent = Sent(self.path, asked, code, headers, body)
+        self.web.changing(sent)
+        self._send(sent.code, sent.body, cut=failure == "cut", headers=sent.headers)
 
-    def _send(self, code: int, body: bytes, *, cut: bool = False, **headers: str) -> None:
+    def _send(
+        self, code: int, body: bytes, *, cut: bool = False, headers: dict[str, str] | None = None
+    ) -> None:
         self.send_response(code)
+        headers = {"Content-Length": str(len(body))} if headers is None else headers
         for name, value in headers.items():
             self.send_header(name, value)
-        self.send_header("Last-Modified", self.date_time_string(0))
-        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
+        chunked = "Transfer-Encoding" in headers
         if self.command != "HEAD":
             with self.web.lock:
                 self.web.nbytes += len(body)
+            if chunked:
+                parts = [part for part in (body[:9], body[9:]) if part]
+                body = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in [*parts, b""])
             self.wfile.write(body[: len(body) // 2] if cut else body)
-        self.close_connection = self.close_connection or cut
+        unended = not chunked and "Content-Length" not in headers
+        self.close_connection = self.close_connection or cut or unended
 
 
 class _Server(ThreadingHTTPServer):

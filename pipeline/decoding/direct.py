@@ -7,8 +7,8 @@ is wanted, if it stands there in one piece.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,16 +23,16 @@ from chunkfold.decoding.batched import (
     decode_joined,
     joinable,
 )
-from chunkfold.decoding.codecs import Chain, room_of
+from chunkfold.decoding.codecs import Chain, most_stored, room_of
 from chunkfold.decoding.decode_units import InTurn, Out, ahead, cells_of, part_of, target_in
 from chunkfold.decoding.decoder import Decoder
 from chunkfold.decoding.file_runs import runs_of_region
 from chunkfold.decoding.shards import ABSENT, Shards
-from chunkfold.decoding.wanted_chunks import WantedInner, WantedObject, started
+from chunkfold.decoding.wanted_chunks import Wanted, WantedInner, WantedObject, started
 from chunkfold.errors import ChunkfoldError, unreadable
 from chunkfold.kernels.feed.commands import UNKNOWN, Runs
 from chunkfold.stores.expected import Expected
-from chunkfold.stores.objects import LocalObjects, Objects, scratch
+from chunkfold.stores.objects import LocalObjects, Objects, Span, StoredObject, scratch
 from chunkfold.stores.remote import RemoteObjects
 
 DirectRegion = tuple[Sequence[slice], Expected | None]
@@ -105,6 +105,12 @@ class Direct:
         one = len(self.chain) == 1 and self.chain[0].whole is not None
         return one and isinstance(self.objects, LocalObjects) and joinable(self.nbytes)
 
+    @property
+    def most_stored(self) -> int:
+        """Stored bytes beyond which an object is none of its chunks or shards."""
+        chunks = 1 if self.shards is None else math.prod(self.shards.shape)
+        return chunks * most_stored(self.nbytes)
+
     def in_flight(self, leaf_bytes: int) -> int:
         """Return the decoded bytes of the chunks that a thread has at a time of such a leaf."""
         return max(self.nbytes, min(JOINED_BYTES, leaf_bytes)) if self.joins else self.nbytes
@@ -118,10 +124,11 @@ class Direct:
         they stand in turn. For the rest see `each`.
         """
         into = out if out.ndim == len(region) else InTurn(out)
-        for _ in self.each(name, [(region, known)], into):
-            pass
+        with closing(self.each(name, [(region, known)], into)) as decoding:
+            for _ in decoding:
+                pass
 
-    def each(self, name: str, regions: Iterable[DirectRegion], out: Out) -> Iterator[None]:
+    def each(self, name: str, regions: Iterable[DirectRegion], out: Out) -> Generator[None]:
         """Decode a region, or several where they go in turn.
 
         There it stops whenever there is no room for another chunk: all is there then that has a
@@ -136,13 +143,18 @@ class Direct:
         ChangedError
             If an object is not the one that is known.
         """
-        objects: Iterator[tuple[WantedObject, tuple[slice, ...]]] = (
+        wanted = (
             (WantedObject(self, name, place, self.key(place), source, known), within)
             for region, known in regions
             for place, source, within in cells_of(region, self.object_shape)
         )
+        asked: AbstractContextManager[Iterator[Wanted]] = nullcontext(wanted)
         if isinstance(self.objects, RemoteObjects):
-            objects = started(self.objects, objects)
+            asked = started(self.objects, wanted)
+        with asked as objects:
+            yield from self._each_of(name, objects, out)
+
+    def _each_of(self, name: str, objects: Iterator[Wanted], out: Out) -> Iterator[None]:
         if self.shards is None:
             files = (
                 (
@@ -231,6 +243,15 @@ class Direct:
             return False
         return count == sum(piece.nbytes for piece in pieces)
 
+    def spans_to_fetch(self, stored: StoredObject, inner: Sequence[tuple[int, ...]]) -> list[Span]:
+        """Return where chunks of a shard are, but such as cannot be: these are not asked for."""
+        assert self.shards is not None
+        return self._possible(stored, self.shards.spans(stored, inner))
+
+    def _possible(self, stored: StoredObject, spans: Sequence[Span]) -> list[Span]:
+        most = most_stored(self.nbytes)
+        return [span for span in spans if sum(span) <= stored.size and span[1] <= most]
+
     def _each_of_shard(self, shard: WantedObject, out: Out) -> Iterator[None]:
         """Decode what is taken of a shard; as `each`."""
         assert self.shards is not None
@@ -243,7 +264,7 @@ class Direct:
             if stored is not None:
                 spans = self.shards.spans(stored, [inner for inner, _, _ in cells])
                 shard.refuse_lacking(spans.count(_NO_SPAN))
-                stored.fetch([span for span in spans if sum(span) <= stored.size])
+                stored.fetch(self._possible(stored, spans))
             chunks: Iterator[WantedChunk] = (
                 (
                     None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakSet
 
 import numpy as np
 
@@ -55,16 +56,17 @@ class WantedObject(NamedTuple):
         if shards is not None:
             cells = [inner for inner, _, _ in cells_of(self.source, self.of.shape)]
             nbytes *= len(cells)
-            index, spans_of = shards.index_span, partial(shards.spans, chunks=cells)
-        whole, most = size or self.of.nbytes, min(size or nbytes, nbytes)
-        return self._replace(landing=objects.start(self.key, whole, index, most, spans_of))
+            index, spans_of = shards.index_span, partial(self.of.spans_to_fetch, inner=cells)
+        whole, room = size or self.of.nbytes, min(size or nbytes, nbytes)
+        landing = objects.start(self.key, whole, index, room, spans_of, self.of.most_stored)
+        return self._replace(landing=landing)
 
     def open(self) -> AbstractContextManager[StoredObject | None]:
         """Open it, or wait for it if it was asked for."""
         if self.landing is not None:
             return landed(self.landing)
         index = None if self.of.shards is None else self.of.shards.index_span
-        return self.of.objects.open(self.key, self.of.nbytes, index)
+        return self.of.objects.open(self.key, self.of.nbytes, index, self.of.most_stored)
 
     def check(self, found: ObjectState | None) -> None:
         """See that it is the one that is known."""
@@ -108,22 +110,40 @@ class WantedObject(NamedTuple):
             raise self.of.named(self.name, self.place, error) from error
 
 
-def started(
-    objects: RemoteObjects, wanted: Iterator[tuple[WantedObject, tuple[slice, ...]]]
-) -> Iterator[tuple[WantedObject, tuple[slice, ...]]]:
-    """Ask for objects before their turn comes: those behind a network are waited for."""
-    waiting: deque[tuple[WantedObject, tuple[slice, ...]]] = deque()
-    try:
+Wanted = tuple[WantedObject, tuple[slice, ...]]
+"""An object, and where what is taken of it goes."""
+
+
+@contextmanager
+def started(objects: RemoteObjects, wanted: Iterator[Wanted]) -> Iterator[Iterator[Wanted]]:
+    """Ask for objects before their turn comes: those behind a network are waited for.
+
+    At its end, also by an error, the room of all that was asked for is given back, of what was
+    taken and not read too: others wait for that room, and an error holds what its frames hold.
+    """
+    begun = WeakSet[PendingResponse[Fetched | None]]()
+    """Those that are read are not kept."""
+
+    def ask(one: WantedObject) -> WantedObject:
+        found = one if one.lacks else one.started(objects)
+        if found.landing is not None:
+            begun.add(found.landing)
+        return found
+
+    def in_turn() -> Iterator[Wanted]:
+        waiting: deque[Wanted] = deque()
         for one, within in wanted:
-            waiting.append((one if one.lacks else one.started(objects), within))
+            waiting.append((ask(one), within))
             if len(waiting) >= _STARTED:
                 yield waiting.popleft()
         while waiting:
             yield waiting.popleft()
+
+    try:
+        yield in_turn()
     finally:
-        for one, _ in waiting:
-            if one.landing is not None:
-                one.landing.close()
+        for landing in list(begun):
+            landing.close()
 
 
 class WantedInner(NamedTuple):

@@ -190,5 +190,5 @@ class InProcess:
 def _settle(done: Done, task: Callable[[], Folded]) -> None:
     try:
         done(task())
-    except Exception as error:  # noqa: BLE001 # whatever it is, the block scheduler decides
+    except BaseException as error:  # noqa: BLE001 # whatever it is, the block scheduler decides
         done(error)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -12,6 +14,7 @@ from zarr.buffer.cpu import NDBuffer
 
 from chunkfold.bad_chunks import BadChunk
 from chunkfold.decoding.codec_metadata import codec_names
+from chunkfold.decoding.codecs import most_stored
 from chunkfold.decoding.decode_units import cells_of, view
 from chunkfold.errors import ChunkError, ChunkfoldError, unreadable
 from chunkfold.redaction import without_secrets
@@ -19,7 +22,7 @@ from chunkfold.sources.direct_route import fill_value, objects_of
 from chunkfold.sources.zarr_arrays import AnyArray, object_shape_of
 from chunkfold.stores.expected import Expected
 from chunkfold.stores.remote import message_of
-from chunkfold.stores.remote_store import RemoteStore
+from chunkfold.stores.remote_store import MOST_OF_CHUNK, RemoteStore
 from chunkfold.stores.transient_faults import TRIES
 
 
@@ -65,7 +68,16 @@ class ByZarr:
                 bad = BadChunk(self.name, "object", key, (), objects.where, str(error))
                 raise unreadable(bad, error) from error
 
+    def _most_stored(self) -> int:
+        """Return the stored bytes beyond which an object is none of its chunks or shards."""
+        dtype, chunk = np.dtype(self.array.dtype), math.prod(self.array.chunks)
+        if dtype.hasobject:  # of any size
+            return sys.maxsize
+        chunks = math.prod(object_shape_of(self.array)) // max(1, chunk)
+        return max(1, chunks) * most_stored(chunk * dtype.itemsize)
+
     def _read(self, region: Sequence[slice], out: np.ndarray) -> None:
+        MOST_OF_CHUNK.set(self._most_stored())
         try:
             read, into = self.bounded.get_basic_selection, NDBuffer.from_numpy_array(out)
             if self.remote and not isinstance(self.array.store, RemoteStore):

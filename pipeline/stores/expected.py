@@ -28,6 +28,27 @@ class ObjectState(NamedTuple):
     """Bytes."""
     modified: int
     """When it was last written: nanoseconds since 1970, by the store's clock."""
+    tag: str = ""
+    """What the server calls this version of it (ETag), where it does."""
+
+    def refuse_other(self, now: ObjectState) -> None:
+        """See that a later answer is of the same version.
+
+        Raises
+        ------
+        ChangedError
+            If it is not.
+        """
+        if now.size != self.size:
+            raise ChangedError(f"it had {self.size:,} bytes at first, and has {now.size:,}")
+        if self.tag and now.tag:
+            if now.tag != self.tag:
+                raise ChangedError(f"its ETag was {self.tag} at first, and is {now.tag}")
+        elif now.modified != self.modified:
+            raise ChangedError(
+                f"it was written at {_written(self.modified)} by the first answer, and at "
+                f"{_written(now.modified)} by a later one"
+            )
 
 
 class Expected(Protocol):

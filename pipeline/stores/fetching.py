@@ -6,14 +6,16 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit
 
-from chunkfold.stores.content_encoding import decoded, encoding_of
+from chunkfold.errors import ChangedError
+from chunkfold.refusals import ABSENT, denial, status_of
+from chunkfold.stores.asked_beside import Response
 from chunkfold.stores.expected import ObjectState
-from chunkfold.stores.listing import nanoseconds
+from chunkfold.stores.object_answers import ObjectAnswer, TooLargeError, answer_of, state_at
 from chunkfold.stores.objects import Span, StoredObject
-from chunkfold.stores.requests import RemoteRequest, Response, flight
+from chunkfold.stores.requests import RemoteRequest, flight
 from chunkfold.stores.retry_after import wait_wanted
 from chunkfold.stores.transient_faults import fault_of
 
@@ -22,7 +24,8 @@ PIECE_BYTES = 8 << 20
 _APART = 64 << 10
 """Ranges that lie no farther apart are brought as one."""
 SpansOf = Callable[[StoredObject], Sequence[Span]]
-"""Says, by an object of which the index is there, what else is wanted of it."""
+"""Says, by an object of which the index is there, what else is wanted of it. It waits for nothing:
+the event loop calls it."""
 
 
 @dataclass(frozen=True)
@@ -42,43 +45,38 @@ class ServerStore:
             self.name, request, wanted=wanted, **({"passing": fault_of} | given)
         )
 
-    async def get(self, path: str, **options: Any) -> tuple[ObjectState, Any, str]:
-        """Return an object's state, its bytes or a range of them, and how they are encoded."""
-        import obstore
+    async def get(self, path: str, most: int, span: Span | None = None) -> ObjectAnswer:
+        """Return an answer for an object or a span of it, as `answer_of`."""
+        return await self.ask(path, lambda: answer_of(self.store, path, most, span))
 
-        async def request() -> tuple[ObjectState, Any, str]:
-            result = await obstore.get_async(self.store, path, options=cast("Any", options) or None)
-            content = await result.bytes_async()
-            return state_of(result.meta), content, encoding_of(result.attributes)
+    async def spans(
+        self, path: str, spans: Sequence[Span], first: ObjectState
+    ) -> dict[Span, memoryview]:
+        """Return spans of an object; such as lie side by side are brought as one.
 
-        return await self.ask(path, request)
-
-    async def ranges(self, path: str, spans: Sequence[Span]) -> dict[Span, memoryview]:
-        """Return spans of an object; such as lie side by side are brought as one."""
+        Raises
+        ------
+        ChangedError
+            If it is not what it was when it was asked for first.
+        """
         found: dict[Span, memoryview] = {}
         joined = _joined(spans)
-        parts = await asyncio.gather(*(self._range(path, *whole) for whole, _ in joined))
+        try:
+            parts = await asyncio.gather(*(self.get(path, whole[1], whole) for whole, _ in joined))
+        except Exception as error:
+            if not (isinstance(error, FileNotFoundError) or status_of(error) in ABSENT):
+                raise
+            now = denial(error) or "is gone"
+            raise ChangedError(f"it was there at first, and {now}") from error
         for (whole, inner), part in zip(joined, parts, strict=True):
+            first.refuse_other(part.state)
             for at, nbytes in inner:
-                found[at, nbytes] = memoryview(part)[at - whole[0] : at - whole[0] + nbytes]
+                found[at, nbytes] = memoryview(part.content)[at - whole[0] :][:nbytes]
         return found
-
-    async def _range(self, path: str, start: int, nbytes: int) -> Any:
-        import obstore
-
-        async def request() -> Any:
-            return await obstore.get_range_async(self.store, path, start=start, length=nbytes)
-
-        return await self.ask(path, request)
 
     async def head(self, path: str) -> ObjectState:
         """Return an object's state."""
-        import obstore
-
-        async def request() -> ObjectState:
-            return state_of(await obstore.head_async(self.store, path))
-
-        return await self.ask(path, request)
+        return await self.ask(path, lambda: state_at(self.store, path))
 
 
 def server_store_of(store: Any, hasty: Any = None) -> ServerStore:
@@ -87,11 +85,6 @@ def server_store_of(store: Any, hasty: Any = None) -> ServerStore:
     url = getattr(store, "url", "") or told.get("endpoint", "")
     name = urlsplit(str(url)).netloc or told.get("bucket", "")
     return ServerStore(hasty or store, f"{type(store).__name__} {name}")
-
-
-def state_of(meta: Any) -> ObjectState:
-    """Return what obstore tells of an object."""
-    return ObjectState(meta["size"], nanoseconds(meta["last_modified"]))
 
 
 def _joined(spans: Sequence[Span]) -> list[tuple[Span, list[Span]]]:
@@ -117,31 +110,35 @@ class Fetched:
     server: ServerStore
     path: str
     size: int
-    modified: int
-    """When it had been written, by the first answer: nanoseconds since 1970."""
-    encoded: int | None = None
-    """Bytes that it has in the store, where it comes encoded otherwise than it is."""
+    first: ObjectState
+    """By the first answer; all others are of the same."""
+    most: int
+    """Bytes that all of it may have."""
     held: dict[Span, Any] = field(default_factory=dict)
     """What was brought of it."""
-    answers: int = 1
-    """That this is made of: with the later ones another version may have come."""
 
     def state(self) -> ObjectState:
-        """Ask again, if it was brought by several requests."""
-        if self.answers == 1:
-            return ObjectState(self.size if self.encoded is None else self.encoded, self.modified)
-        return flight().waited(lambda: self.server.head(self.path))
+        """Return its state."""
+        return self.first
 
     def fetch(self, spans: Sequence[Span]) -> None:
         """Bring spans, but those that are there."""
         flight().waited(lambda: self.bring(spans))
 
     async def bring(self, spans: Sequence[Span]) -> None:
-        """Bring spans, but those that are there."""
+        """Bring spans, but those that are there; or all, where the server cannot send them."""
+        from obstore.exceptions import NotSupportedError
+
         wanted = [span for span in spans if span not in self.held and span[1]]
-        if (0, self.size) not in self.held and wanted:
-            self.held = {**self.held, **await self.server.ranges(self.path, wanted)}
-            self.answers += 1
+        if (0, self.size) in self.held or not wanted:
+            return
+        try:
+            found = await self.server.spans(self.path, wanted, self.first)
+            self.held = {**self.held, **found}
+        except NotSupportedError:
+            whole = await _whole(self.server, self.path, self.most)
+            self.first.refuse_other(whole.first)
+            self.held = whole.held
 
     def read(self, span: Span) -> memoryview:
         """Return a span's bytes."""
@@ -163,42 +160,53 @@ class Fetched:
 
 
 async def fetched(
-    server: ServerStore, path: str, whole: int, index: Span | None, spans_of: SpansOf | None
+    server: ServerStore,
+    path: str,
+    whole: int,
+    most: int,
+    index: Span | None,
+    spans_of: SpansOf | None,
 ) -> Fetched:
-    """Bring an object, or its index and what is wanted besides; parameters as `Objects.open`."""
+    """Bring an object, or its index and what is wanted besides; parameters as `Objects.open`.
+
+    Raises
+    ------
+    TooLargeError
+        If it is larger than `most`.
+    ChangedError
+        If it was written to between two answers.
+    """
     from obstore.exceptions import NotSupportedError
 
     if index is None and whole <= 2 * PIECE_BYTES:
-        return await _whole(server, path)
-    offset, nbytes = index or (0, PIECE_BYTES)
-    wanted: Any = {"suffix": nbytes} if offset < 0 else (offset, offset + nbytes)
+        return await _whole(server, path, most)
     try:
-        (size, modified), first, encoding = await server.get(path, range=wanted)
+        first = await server.get(path, most, index or (0, PIECE_BYTES))
     except NotSupportedError:  # Azure knows no suffixes, plain servers no ranges
-        return await _whole(server, path)
-    if encoding:  # of which no part can be decoded
-        return await _whole(server, path)
-    at = size - len(first) if offset < 0 else offset
-    found = Fetched(server, path, size, modified, held={(at, len(first)): first})
+        return await _whole(server, path, most)
+    if first.encoding:  # of which no part can be decoded
+        return await _whole(server, path, most)
+    size, nbytes = first.state.size, len(first.content)
+    held = {(first.start, nbytes): memoryview(first.content)}
+    found = Fetched(server, path, size, first.state, most, held)
     if index is None:
-        starts = range(len(first), size, PIECE_BYTES)
-        rest = await asyncio.gather(
-            *(server.ranges(path, [(start, min(PIECE_BYTES, size - start))]) for start in starts)
-        )
-        pieces = [memoryview(first), *(part for one in rest for part in one.values())]
-        found.held, found.answers = {(0, size): b"".join(pieces)}, len(pieces)
+        if size > most:
+            raise TooLargeError(size, most)
+        starts = range(nbytes, size, PIECE_BYTES)
+        spans = [(start, min(PIECE_BYTES, size - start)) for start in starts]
+        await asyncio.gather(*(found.bring([span]) for span in spans))
+        if (0, size) not in found.held:
+            found.held = {(0, size): b"".join(found.held[span] for span in sorted(found.held))}
     elif spans_of is not None:
-        spans: Sequence[Span] = []
+        wanted: Sequence[Span] = []
         with contextlib.suppress(Exception):  # whoever decodes a damaged one says what is wrong
-            spans = spans_of(found)
-        await found.bring([span for span in spans if sum(span) <= size])
+            wanted = spans_of(found)
+        await found.bring(wanted)
     return found
 
 
-async def _whole(server: ServerStore, path: str) -> Fetched:
-    (_, modified), content, encoding = await server.get(path)
-    encoded = len(content) if encoding else None
-    if encoding:
-        content = decoded(bytes(content), encoding)
-    size = len(content)
-    return Fetched(server, path, size, modified, encoded, {(0, size): content})
+async def _whole(server: ServerStore, path: str, most: int) -> Fetched:
+    answer = await server.get(path, most)
+    content = answer.decoded(most)
+    held = {(0, len(content)): content}
+    return Fetched(server, path, len(content), answer.state, most, held)

@@ -64,7 +64,7 @@ class Objects(Protocol):
         """How messages call it."""
 
     def open(
-        self, key: str, whole: int, index: Span | None
+        self, key: str, whole: int, index: Span | None, most: int
     ) -> AbstractContextManager[StoredObject | None]:
         """Open the object of a key, below the array's own; None if it is not stored.
 
@@ -74,6 +74,8 @@ class Objects(Protocol):
             About so many bytes of it will be read, if all of it is.
         index
             What will be read first, if not all of it: an offset, or -1 for the end, and a size.
+        most
+            It is refused if it has more bytes, where all of it is brought.
         """
 
     def state(self, key: str) -> ObjectState | None:
@@ -134,6 +136,7 @@ class LocalObjects:
         key: str,
         whole: int,  # noqa: ARG002 # files are read as needed
         index: Span | None,  # noqa: ARG002
+        most: int = 0,  # noqa: ARG002
     ) -> _File:
         """Open a file."""
         return _File(f"{self.where}/{key}")

@@ -48,12 +48,7 @@ _CREDENTIALS = {
 _H5 = re.compile(r"\.(?:h5|hdf5|he5|nc|nc4|cdf)(?:/[^?#]*)?(?:[?#]|$)", re.IGNORECASE)
 """How addresses of HDF5's files end, or of what is in them."""
 _SCHEME = re.compile(r"(\w+)://")
-_EXTRAS = {
-    "fsspec": "remote",
-    "icechunk": "icechunk",
-    "obstore": "remote",
-    "pyarrow": "parquet",
-}
+_EXTRAS = {"fsspec": "remote", "icechunk": "icechunk", "obstore": "remote", "pyarrow": "parquet"}
 """Which of this package's extras has another package."""
 _OF_THE_CLOUD = "169.254.169.254"
 """Where machines of a cloud have credentials: who asks there found them nowhere else."""
@@ -156,7 +151,13 @@ class RemoteObjects:
         return server_store_of(self.store, self.hasty)
 
     def start(
-        self, key: str, whole: int, index: Span | None, nbytes: int, spans_of: SpansOf | None
+        self,
+        key: str,
+        whole: int,
+        index: Span | None,
+        nbytes: int,
+        spans_of: SpansOf | None,
+        most: int,
     ) -> PendingResponse[Fetched | None]:
         """Ask for an object, and go on; parameters as `open`.
 
@@ -171,7 +172,7 @@ class RemoteObjects:
 
         async def fetch() -> Fetched | None:
             try:
-                return await fetched(self.server, path, whole, index, spans_of)
+                return await fetched(self.server, path, whole, most, index, spans_of)
             except Exception as error:
                 if not self._means_absent(error):
                     raise
@@ -180,9 +181,12 @@ class RemoteObjects:
         return flight().start(nbytes, fetch)
 
     @contextlib.contextmanager
-    def open(self, key: str, whole: int, index: Span | None) -> Iterator[StoredObject | None]:
+    def open(
+        self, key: str, whole: int, index: Span | None, most: int
+    ) -> Iterator[StoredObject | None]:
         """Ask for the object, or for what of it is read first, and wait for it."""
-        with landed(self.start(key, whole, index, index[1] if index else whole, None)) as found:
+        room = index[1] if index else whole
+        with landed(self.start(key, whole, index, room, None, most)) as found:
             yield found
 
     def _means_absent(self, error: Exception) -> bool:

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import pickle
+import sys
 from collections.abc import Collection
+from contextvars import ContextVar
 from typing import Any
+
+from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
 
 from chunkfold.redaction import without_secrets
 from chunkfold.refusals import ABSENT, refusal, status_of
-from chunkfold.settings import retry_seconds
+from chunkfold.settings import metadata_bytes, retry_seconds
 from chunkfold.stores.fetching import server_store_of
-from chunkfold.stores.guarded_stores import METADATA, CarefulObjects
+from chunkfold.stores.guarded_stores import METADATA, CarefulObjects, in_time
+from chunkfold.stores.object_answers import TooLargeError, answer_of
+from chunkfold.stores.objects import Span
+from chunkfold.stores.regular_files import too_large
 from chunkfold.stores.requests import flight
 from chunkfold.stores.transient_faults import Fault, fault_of
 
 _LOG = logging.getLogger(__name__)
+MOST_OF_CHUNK = ContextVar("chunkfold_most_of_chunk", default=sys.maxsize)
+"""Bytes beyond which an object that zarr reads is none of the array that is read."""
 
 
 class RemoteStore(CarefulObjects):
@@ -43,25 +53,22 @@ class RemoteStore(CarefulObjects):
         self.told = False
         """Whether it was said that requests are made again."""
 
-    @property
-    def asked(self) -> Any:
-        """The hasty one: `get` tries again."""
-        return self.hasty
-
     def __getstate__(self) -> dict[Any, Any]:
         return super().__getstate__() | {"hasty": pickle.dumps(self.hasty), "refused": None}
 
     def __setstate__(self, state: dict[Any, Any]) -> None:
         super().__setstate__(state | {"hasty": pickle.loads(state["hasty"])})
 
-    async def get(self, key: str, *given: Any, **more: Any) -> Any:
+    async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
         """Return what is stored, or None if it is not there."""
-        read = super().get
         try:
             server, seconds = server_store_of(self.store, self.hasty), retry_seconds()
             return await flight().beside(
                 lambda: server.ask(
-                    key, lambda: read(key, *given, **more), passing=self._passing, retry_s=seconds
+                    key,
+                    lambda: self._once(key, prototype, byte_range),
+                    passing=self._passing,
+                    retry_s=seconds,
                 )
             )
         except Exception as error:
@@ -73,6 +80,32 @@ class RemoteStore(CarefulObjects):
                 self.refused = error
             return None
 
+    async def _once(self, key: str, prototype: Any, byte_range: Any) -> Any:
+        """Ask once for an object, or a part of one; None if it is not there."""
+        name, metadata = f"{self.store}/{key}", key.rpartition("/")[2] in METADATA
+        most = metadata_bytes() if metadata else MOST_OF_CHUNK.get()
+        try:
+            content = await in_time(name, self._content(key, most, byte_range))
+        except FileNotFoundError:
+            return None
+        except TooLargeError:
+            if not metadata:
+                raise
+            raise too_large(without_secrets(name), most) from None
+        return prototype.buffer.from_bytes(content)
+
+    async def _content(self, key: str, most: int, byte_range: Any) -> bytes:
+        from obstore.exceptions import NotSupportedError
+
+        span = _span_of(byte_range)
+        if span is not None:
+            with contextlib.suppress(NotSupportedError):  # Azure knows no suffixes
+                answer = await answer_of(self.hasty, key, most, span)
+                if not answer.encoding:
+                    return answer.content
+        content = (await answer_of(self.hasty, key, most)).decoded(most)
+        return content if span is None else content[span[0] :][: span[1]]
+
     def _passing(self, error: BaseException) -> Fault | None:
         """As `fault_of`; and say once that requests are made again."""
         fault = fault_of(error)
@@ -81,3 +114,14 @@ class RemoteStore(CarefulObjects):
             said = without_secrets(str(error).partition("\n")[0])
             _LOG.warning("%s; it is tried again for %.0f s", said, retry_seconds())
         return fault
+
+
+def _span_of(asked: Any) -> Span | None:
+    """Return the span that zarr asks for; one at the end begins that far before it."""
+    if isinstance(asked, RangeByteRequest):
+        return asked.start, asked.end - asked.start
+    if isinstance(asked, SuffixByteRequest):
+        return -asked.suffix, asked.suffix
+    if isinstance(asked, OffsetByteRequest):
+        return asked.offset, sys.maxsize - asked.offset
+    return None

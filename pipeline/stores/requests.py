@@ -14,10 +14,11 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from chunkfold.awake import Awake
 from chunkfold.settings import REQUESTS, RETRY_S
+from chunkfold.stores.asked_beside import Response, first_answer
 from chunkfold.stores.request_limit import RequestLimit
 from chunkfold.stores.servers import RetryDelay, Server
 from chunkfold.stores.transient_faults import Fault
@@ -26,7 +27,6 @@ FLIGHT_BYTES = 128 << 20
 """Bytes that a worker has in flight or waits to decode: a hundred chunks of 1 MB."""
 _LOOK_S = 1.0
 """How often it is looked how long requests have waited."""
-Response = TypeVar("Response")
 RemoteRequest = Callable[[], Awaitable[Response]]
 Passing = Callable[[BaseException], Fault | None]
 """Tells of a failure whether it may pass, and what it says of the server."""
@@ -47,6 +47,8 @@ class Requests:
     """How often a server said when it wants to be asked again (`Retry-After`)."""
     longest_wait_s: float = 0.0
     """The longest of those times."""
+    beside: int = 0
+    """Of the requests, those that were made beside others that took long."""
 
     def __add__(self, other: Requests) -> Requests:
         fewest = min(filter(None, (self.fewest, other.fewest)), default=0)
@@ -58,6 +60,7 @@ class Requests:
             fewest,
             self.waits + other.waits,
             max(self.longest_wait_s, other.longest_wait_s),
+            self.beside + other.beside,
         )
 
 
@@ -86,12 +89,13 @@ class Flight:
         self._most, self._bytes, self._retry_s = REQUESTS, FLIGHT_BYTES, RETRY_S
         self._held = 0
         self._for_bytes: collections.deque[tuple[int, asyncio.Future[None]]] = collections.deque()
-        self._made = self._again = 0
+        self._made = self._again = self._beside = 0
         self._awake = Awake()
         self._loop.call_soon(self._look)
-        threading.Thread(
+        self._thread = threading.Thread(
             target=self._loop.run_forever, name="chunkfold-flight", daemon=True
-        ).start()
+        )
+        self._thread.start()
 
     def _look(self) -> None:
         """Keep the clock of all requests going; one for each would take as long as they do."""
@@ -133,7 +137,11 @@ class Flight:
         return landing
 
     def waited(self, coroutine: Callable[[], Coroutine[Any, Any, Response]]) -> Response:
-        """Wait for what makes requests by `ask`, beside what was started."""
+        """Wait for what makes requests by `ask`, beside what was started.
+
+        Never on the thread of the event loop: it would wait for itself, and so would all others.
+        """
+        assert threading.current_thread() is not self._thread, "the event loop waits for itself"
         return asyncio.run_coroutine_threadsafe(coroutine(), self._loop).result()
 
     async def beside(self, coroutine: Callable[[], Coroutine[Any, Any, Response]]) -> Response:
@@ -192,7 +200,7 @@ class Flight:
             since = time.monotonic()
             self._made += 1
             try:
-                answer = await request()
+                answer = await first_answer(there, request, self._count)
             except Exception as error:
                 fault = passing(error)
                 if fault is None:
@@ -214,17 +222,25 @@ class Flight:
                 there.ended()
             await asyncio.sleep(pause)
 
+    def _count(self) -> None:
+        """Count a request that is made beside another."""
+        self._made += 1
+        self._beside += 1
+
     def taken(self) -> Requests:
         """Return what happened since this was asked last."""
-        made, again = self._made, self._again
+        made, again, beside = self._made, self._again, self._beside
         self._made -= made
         self._again -= again
+        self._beside -= beside
         servers = list(self._servers.values())
         waits, longest = (
             zip(*(server.taken() for server in servers), strict=True) if servers else ((), ())
         )
         least = min((server.window.least for server in servers), default=0)
-        return Requests(made, again, self._most, int(least), sum(waits), max(longest, default=0.0))
+        return Requests(
+            made, again, self._most, int(least), sum(waits), max(longest, default=0.0), beside
+        )
 
 
 _kept: list[Flight] = []

@@ -7,28 +7,22 @@ asked for by a client that shows them, and if that is refused as well it is know
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
-import ssl
 import time
 import urllib.error
-import urllib.request
 from collections.abc import Mapping
-from datetime import UTC, timedelta
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any
-from urllib.parse import urlsplit
 
 from chunkfold.deadline import in_background
 from chunkfold.refusals import RefusedError
+from chunkfold.stores.plain_requests import answered, url_of
 
 DEADLINE_S = 5.0
 """Longest time for the answer: the server has just given one."""
 REFUSING = (429, 503)
 """Statuses by which a server says that it has too much to do, and may say until when."""
-_SIGNED_FOR = timedelta(minutes=1)
-_ASKED = re.compile(r"Error performing \w+ (https?://\S+) in ")
-"""Where obstore's errors have the URL that it asked."""
 
 
 def wait_of(given: str | None, date: str | None = None) -> float:
@@ -75,7 +69,7 @@ async def wait_wanted(store: Any, path: str, error: BaseException) -> float:
     """
     try:
         async with asyncio.timeout(DEADLINE_S):
-            url = await _url_of(store, path, error)
+            url = await url_of(store, path, error)
             given = getattr(store, "client_options", None) or {}
             return (
                 await asyncio.wrap_future(in_background(lambda: _asked(url, given))) if url else 0.0
@@ -84,62 +78,13 @@ async def wait_wanted(store: Any, path: str, error: BaseException) -> float:
         return 0.0
 
 
-async def _url_of(store: Any, path: str, error: BaseException) -> str:
-    """Return a URL that may be asked by other clients: signed, where the store signs requests."""
-    import obstore
-
-    settings = getattr(store, "config", None)
-    if settings is not None and str(settings.get("skip_signature")).lower() != "true":
-        with contextlib.suppress(Exception):  # who has a token only cannot sign
-            return await obstore.sign_async(store, "GET", path, _SIGNED_FOR)
-    found = _ASKED.search(str(error))
-    return found[1] if found else ""
-
-
-class _Stays(urllib.request.HTTPRedirectHandler):
-    """Follows nobody: what is sent is for one server."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
 def _asked(url: str, given: Mapping[str, Any]) -> float:
-    """Ask for a byte, as a store's own client would with its options."""
-    headers = {
-        name: value.decode("latin-1") if isinstance(value, bytes) else str(value)
-        for name, value in (given.get("default_headers") or {}).items()
-    }
-    headers |= {"User-Agent": str(given.get("user_agent", "chunkfold")), "Range": "bytes=0-0"}
-    opener = urllib.request.build_opener(
-        _Stays, _proxies(url, given), urllib.request.HTTPSHandler(context=_tls(given))
-    )
-    request = urllib.request.Request(url, headers=headers)  # noqa: S310 # of http or https
+    """Ask for a byte."""
     try:
-        opener.open(request, timeout=DEADLINE_S).close()
+        with answered(url, given, DEADLINE_S, Range="bytes=0-0"):
+            return 0.0
     except urllib.error.HTTPError as refused:
         with refused:
             if refused.code in REFUSING:
                 return wait_of(refused.headers["Retry-After"], refused.headers["Date"])
     return 0.0
-
-
-def _proxies(url: str, given: Mapping[str, Any]) -> urllib.request.ProxyHandler:
-    """Return the proxies of a store, or else of the environment."""
-    proxy, without = given.get("proxy_url"), {"no": str(given.get("proxy_excludes", ""))}
-    if not proxy:
-        return urllib.request.ProxyHandler()
-    bypasses = urllib.request.proxy_bypass_environment  # type: ignore[attr-defined] # not in stubs
-    if bypasses(urlsplit(url).netloc, without):
-        return urllib.request.ProxyHandler({})
-    return urllib.request.ProxyHandler({"http": proxy, "https": proxy})
-
-
-def _tls(given: Mapping[str, Any]) -> ssl.SSLContext:
-    """Return which certificates a store trusts."""
-    context = ssl.create_default_context()
-    for name in ("root_certificate", "proxy_ca_certificate"):
-        if own := given.get(name):
-            context.load_verify_locations(cadata=own.decode() if isinstance(own, bytes) else own)
-    if str(given.get("allow_invalid_certificates")).lower() == "true":
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    return context

@@ -15,6 +15,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from chunkfold.stores.asked_beside import Patience
 from chunkfold.stores.request_limit import RequestLimit
 from chunkfold.stores.retry_after import too_long
 from chunkfold.stores.transient_faults import Fault
@@ -41,7 +42,8 @@ class Server:
 
     def __init__(self, window: RequestLimit, loop: asyncio.AbstractEventLoop) -> None:
         self.window, self._loop = window, loop
-        self._waiting: collections.deque[_Turn] = collections.deque()
+        self.patience = Patience()
+        self._first, self._waiting = collections.deque[_Turn](), collections.deque[_Turn]()
         self._flying = 0
         self._failed = 0
         """Requests that failed since one was answered."""
@@ -55,7 +57,7 @@ class Server:
         self._waits, self._longest_s = 0, 0.0
 
     async def turn(self, allowed: float, *, first: bool) -> None:
-        """Wait until one more request may be in flight; those that failed before come `first`.
+        """Wait until one more request may be in flight; those that were made before come `first`.
 
         Raises
         ------
@@ -65,11 +67,11 @@ class Server:
         closed = self._opens - time.monotonic()
         if closed > allowed:
             raise too_long(closed, allowed)
-        if self._open and not self._waiting:
+        if self._open and not self._first and (first or not self._waiting):
             self._flying += 1
             return
         turn = _Turn(self._loop.create_future(), allowed)
-        (self._waiting.appendleft if first else self._waiting.append)(turn)
+        (self._first if first else self._waiting).append(turn)
         try:
             await turn.comes
         except asyncio.CancelledError:
@@ -111,7 +113,7 @@ class Server:
         self._opens, self._unsaid_s = now + seconds, ASKED_AGAIN_S[0]
         self._waits += 1
         self._longest_s = max(self._longest_s, seconds)
-        for turn in self._waiting:
+        for turn in (*self._first, *self._waiting):
             if seconds > turn.allowed and not turn.comes.done():
                 turn.comes.set_exception(too_long(seconds, turn.allowed))
         self._loop.call_later(seconds, self._admit)
@@ -147,8 +149,10 @@ class Server:
         return there_is_room and not self._asking and time.monotonic() >= self._opens
 
     def _admit(self) -> None:
-        while self._waiting and (self._waiting[0].comes.done() or self._open):
-            turn = self._waiting.popleft()
+        while turns := self._first or self._waiting:
+            if not (turns[0].comes.done() or self._open):
+                return
+            turn = turns.popleft()
             if not turn.comes.done():
                 self._flying += 1
                 turn.comes.set_result(None)

@@ -17,7 +17,10 @@ from chunkfold.refusals import refusal, status_of
 from chunkfold.settings import retry_seconds
 from chunkfold.stores.retry_after import REFUSING, too_long, wait_of
 
-_LATE = re.compile("timed? ?out|deadline", re.IGNORECASE)
+_LATE = re.compile("(?<!retry_)timed? ?out|deadline", re.IGNORECASE)
+"""obstore tells its own `retry_timeout` with every failure, of connections that were closed too."""
+_OTHER_RANGE = re.compile(r"Requested \d+\.\.\d+, got \d")
+"""What obstore says of a server that sends another range than it was asked for."""
 _LASTING = ("NotFoundError", "PermissionDeniedError", "NotSupportedError", "UnauthenticatedError")
 """Errors of obstore that another try would not mend."""
 _OF_NETWORKS = ("obstore", "aiohttp", "botocore")
@@ -38,6 +41,8 @@ def fault_of(error: BaseException) -> Fault | None:
     """Tell a failure that may pass, of a store of obstore's or fsspec's; None if it will not."""
     lasting = isinstance(error, (FileNotFoundError, PermissionError))
     if lasting or type(error).__name__ in _LASTING or refusal(error):
+        return None
+    if _OTHER_RANGE.search(str(error)):
         return None
     status = status_of(error) or getattr(error, "status", None)
     if not isinstance(status, int):  # nothing was answered, or not to the end

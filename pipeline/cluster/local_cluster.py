@@ -108,9 +108,8 @@ class LocalOpenCLCluster(LocalCluster):
         Bytes per worker; None shares this host's memory out.
     workers_per_device
         Worker processes that share a GPU, or have a part of a CPU each, and decode for it. None:
-        one for every 4 of the cores that decode for a GPU, 4 at most, or for every 8 of a CPU's, as
-        Python's lock makes more of them wait. A GPU in a mode that lets one process in only needs
-        1.
+        one for every 8 of the cores that decode for it, of a GPU 4 at most, as Python's lock makes
+        more of them wait. A GPU in a mode that lets one process in only needs 1.
     **kwargs
         For `distributed.LocalCluster`. The dashboard listens on this host's own address, unless
         `dashboard_address` or Dask's configuration, `chunkfold.dashboard.address`, has another.

@@ -18,15 +18,11 @@ READERS = (2, 16)
 
 Where they wait for a network, there are always as many as may be."""
 
-_GPU_CORES = 4
-"""Of a worker that shares a GPU: its readers share Python's lock. On 16 cores with one H200, two
-workers read 0.76 to 0.89 of what threads do that only read and decode chunks of 1 MB, four 0.83 to
-1.08; of chunks without codecs two read 0.42 of 1 MB and 0.89 of 33 MB, four 0.66 and 0.87."""
+_CORES = 8
+"""Of a worker that shares a GPU, or has a part of a CPU: its readers share Python's lock. Figures:
+`benchmarks/results/feeding.md`, `docs/measuring.md`."""
 _MOST = 4
 """Workers of a GPU: each takes some of its memory for itself."""
-_CPU_CORES = 8
-"""Of a worker that has a part of a CPU. Of 16 cores, two halves read 1.4 to 1.7 times as many
-chunks of 1 MB as the whole, quarters 1.5 to 2.1 times, but fewer of 33 MB than halves."""
 
 
 class Post(NamedTuple):
@@ -47,7 +43,7 @@ def posts(
 ) -> list[Post]:
     """Share a host out to the workers of its devices, so many each, with so many bytes.
 
-    A GPU's workers share it: unless it is given how many, they are one for every 4 of the cores
+    A GPU's workers share it: unless it is given how many, they are one for every 8 of the cores
     that decode for it. A CPU is split, a part for each: one for every 8 of its cores.
 
     Raises
@@ -76,10 +72,10 @@ def posts(
 def _shares(device: Device, cores: int, count: int | None) -> list[Device]:
     """Return what each of a device's workers has of it."""
     if not device.unified_memory:
-        return [device] * (count or max(1, min(_MOST, -(-cores // _GPU_CORES))))
+        return [device] * (count or max(1, min(_MOST, -(-cores // _CORES))))
     # Such a device's threads and theirs want the same cores.
     parts = device.most_parts if device.kind == "cpu" and device.part is None else 1
-    count = count or max(1, min(parts, cores // _CPU_CORES))
+    count = count or max(1, min(parts, cores // _CORES))
     return list(split(device, count)) if 1 < count <= parts else [device] * count
 
 

@@ -35,8 +35,8 @@ from chunkfold.workflows.consoles import err
 @click.option(
     "--workers-per-device",
     type=Whole(min=1),
-    help="Processes that share a GPU, or have a part of a CPU each.  [default: one for every 4 "
-    "cores of a GPU, 4 at most, or 8 cores of a CPU]",
+    help="Processes that share a GPU, or have a part of a CPU each.  [default: one for every 8 "
+    "cores, of a GPU 4 at most]",
 )
 def command(
     scheduler: str,

@@ -40,7 +40,7 @@ class Local(Table):
     devices: Texts | None = None
     """As `chunkfold devices` names them; the GPUs, else one CPU device, without it."""
     workers_per_device: Count | None = None
-    """That share a GPU, or have a part of a CPU; without it one for every 4, or 8, cores."""
+    """That share a GPU, or have a part of a CPU; without it one for every 8 cores."""
 
 
 class Address(Table):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from chunkfold.cluster.local_cluster import LocalOpenCLCluster
     from chunkfold.covariances import corrcoef, cov
     from chunkfold.errors import (
+        AlignmentWarning,
         BuildError,
         BusyError,
         CancelledError,
@@ -97,6 +98,7 @@ _HOMES = {
         "MonoidError",
         "NaNWarning",
         "PackedWarning",
+        "AlignmentWarning",
         "PlaceWarning",
         "PlanError",
         "RangeError",
@@ -169,6 +171,7 @@ __all__ = [
     "MonoidError",
     "NaNWarning",
     "PackedWarning",
+    "AlignmentWarning",
     "PlaceWarning",
     "Plan",
     "PlanError",

@@ -26,6 +26,7 @@ Warnings are UserWarnings:
 PackedWarning           stored numbers are reduced that stand for others
 MissingWarning          chunks or an array are not there
 PlaceWarning            a reduction runs elsewhere than one might think
+AlignmentWarning        two sources with other coordinates are paired by position
 LawsWarning             a monoid's laws could not be shown to hold
 RemarkWarning           what the results of a run do not show, once it has ended
 +-- NaNWarning          results are NaN since elements are
@@ -111,6 +112,10 @@ class ServerWarning(RemarkWarning):
 
 class PlaceWarning(UserWarning):
     """A reduction runs elsewhere than one might think."""
+
+
+class AlignmentWarning(UserWarning):
+    """Two sources are paired by position, though their coordinates have other values."""
 
 
 class LawsWarning(UserWarning):

@@ -16,6 +16,7 @@ from chunkfold.planning.options import Options
 from chunkfold.results.companions import COORDINATES, Companions
 from chunkfold.results.coordinates import Auxiliary
 from chunkfold.results.results import Results
+from chunkfold.sources.cf_packing import attributes_for_zarr
 from chunkfold.workflows.groups import write_groups
 from chunkfold.workflows.names import refuse_taken_results
 from chunkfold.workflows.ome_projection import projected
@@ -59,7 +60,7 @@ def _write(into: zarr.Group, results: Results) -> None:
             into.create_array(
                 name,
                 data=np.asarray(part),
-                attributes=attributes,
+                attributes=attributes_for_zarr(attributes, np.asarray(part).dtype),
                 dimension_names=results.names(part),
             )
     into.attrs.update(projected(results))
@@ -94,7 +95,7 @@ def _write_beside(group: zarr.Group, one: Auxiliary) -> None:
         one.name,
         shape=values.shape,
         dtype=dtype if values.dtype.kind == "O" else values.dtype,
-        attributes=one.attributes,
+        attributes=attributes_for_zarr(one.attributes, values.dtype),
         dimension_names=list(one.axes),
     )
     made[...] = values

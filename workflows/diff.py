@@ -227,7 +227,7 @@ def comparison(a: Any, b: Any, **options: Unpack[Keywords]) -> Request:
     dtypes = [source.dtype for source in pair]
     measures = [one for one in (_MAX_ABS, _RMSE) if is_defined(one, dtypes, packings)]
     ops = [as_monoid("first_mismatch"), _DIFFERENT, *measures]
-    return asked(pair, Options(ops, **options))
+    return asked(pair, Options(ops, **options), by_position=True)
 
 
 def compared(

@@ -62,6 +62,8 @@ def placing_of(name: str, transforms: Any, ndim: int) -> Placing:
             raise _refused(name, one)
         if len(values) != ndim or "path" in one or not all(map(_is_number, values)):
             raise _refused(name, one)
+        if kind == "scale" and 0 in values:
+            raise _refused(name, one)
         if kind == "scale":
             scale = [a * b for a, b in zip(scale, values, strict=True)]
             first = [a * b for a, b in zip(first, values, strict=True)]
@@ -84,7 +86,13 @@ def _each(name: str, transforms: Any) -> Iterator[dict[str, Any]]:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    """Tell whether a value is a finite number that a float holds."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def _refused(name: str, one: Any) -> PlanError:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from chunkfold.errors import PlanError
+from chunkfold.errors import AlignmentWarning, PlanError
 from chunkfold.grid import Axis
 from chunkfold.kernels import as_monoid
 from chunkfold.kernels.errors import MonoidError
@@ -30,21 +31,28 @@ from chunkfold.planning.request import Request
 from chunkfold.planning.together import refuse_other_windows
 from chunkfold.selections import select
 from chunkfold.settings import StorageOptions
+from chunkfold.sources.aligning import alignment, coordinates_of
 from chunkfold.sources.axis_names import Named, axis_numbers, normalized_axes
 from chunkfold.sources.bins import Bins
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.data_arrays import DataArrays, data_arrays
+from chunkfold.sources.joined_values import Stored
 from chunkfold.sources.opening import open_source
+from chunkfold.sources.reordered_source import reordered
 from chunkfold.sources.same_coordinates import refuse_other_coordinates
 from chunkfold.sources.source import Source
 from chunkfold.stores.addresses import NO_OPTIONS
 
 
-def asked(source: Any, options: Options | Mapping[str, Options]) -> Request:
+def asked(
+    source: Any, options: Options | Mapping[str, Options], *, by_position: bool = False
+) -> Request:
     """Return a reduction that can be planned; labels are read, data are not, nor are stores listed.
 
     `source` is what `chunkfold.reduce` takes, and options are those of one question, or of several
-    by their names. What memory is enough depends on who works: that is found out by planning.
+    by their names. Two sources whose coordinates have the same values in other orders are paired by
+    these, unless they are to be `by_position`. What memory is enough depends on who works: that is
+    found out by planning.
 
     Raises
     ------
@@ -55,7 +63,7 @@ def asked(source: Any, options: Options | Mapping[str, Options]) -> Request:
     each = {"": options} if isinstance(options, Options) else options
     if not alone:
         check_questions(each)
-    requests = arranged(tuple(_opened(source, each)))
+    requests = arranged(tuple(_opened(source, each, by_position=by_position)))
     refuse_other_windows(requests)
     for request in requests:
         with of_question(request.question):
@@ -67,7 +75,7 @@ def asked(source: Any, options: Options | Mapping[str, Options]) -> Request:
     return replace(requests[0], beside=requests[1:]) if requests[1:] else requests[0]
 
 
-def _opened(source: Any, each: Mapping[str, Options]) -> Iterator[Request]:
+def _opened(source: Any, each: Mapping[str, Options], *, by_position: bool) -> Iterator[Request]:
     """Yield what is asked of a source, which is opened once."""
     arrays = data_arrays(source)
     sources: tuple[Source, ...] = ()
@@ -75,7 +83,7 @@ def _opened(source: Any, each: Mapping[str, Options]) -> Iterator[Request]:
         with of_question(name):
             options = replace(given, selection=with_lists(given.selection))
             if arrays is None:
-                sources = sources or _sources(source, options.opening)
+                sources = sources or _sources(source, options.opening, by_position=by_position)
                 _refuse_other_coordinates(options, sources[0])
                 request = _of(sources, by_positions(options, sources[0]))
             else:
@@ -158,7 +166,9 @@ def _for_arrays(options: Options, arrays: DataArrays) -> Options:
     return replace(options, op=[as_monoid(op).skipping() if skip else op for op, skip in each])
 
 
-def _sources(given: Any, options: StorageOptions | None) -> tuple[Source, ...]:
+def _sources(
+    given: Any, options: StorageOptions | None, *, by_position: bool
+) -> tuple[Source, ...]:
     """Open one source, or a pair of equal shape."""
     named: Sequence[Any] = given if isinstance(given, (tuple, list)) else (given,)
     sources = tuple(open_source(one, options or NO_OPTIONS) for one in named)
@@ -171,7 +181,28 @@ def _sources(given: Any, options: StorageOptions | None) -> tuple[Source, ...]:
                 f"{first.name} has shape {first.shape}, but {other.name} has {other.shape}; "
                 "they are taken element by element: give arrays of equal shape"
             )
-    return sources
+    if len(sources) == 1 or by_position:
+        return sources
+    known = coordinates_of(first)
+    return (first, *(_paired(first, known, other) for other in sources[1:]))
+
+
+def _paired(first: Source, known: Mapping[str, Stored], other: Source) -> Source:
+    """Return a source in the order of another one, or warn where their coordinates differ."""
+    here, there = (list(map(str, one.dims or ())) for one in (first, other))
+    if here != there and sorted(here) == sorted(there):
+        raise PlanError(
+            f"{first.name} has axes {', '.join(here)}, but {other.name} has {', '.join(there)}: "
+            "give arrays whose axes are in the same order"
+        )
+    found = alignment(known, coordinates_of(other), other.dims or ())
+    for told in found.differences.values():
+        warnings.warn(
+            f"{first.name} and {other.name} are paired by position, though {told}",
+            AlignmentWarning,
+            stacklevel=2,
+        )
+    return other if other.dims != first.dims else reordered(other, found.orders)
 
 
 def _held(options: Options, source: Named, chosen: Sequence[Axis]) -> tuple[BroadcastInput, ...]:

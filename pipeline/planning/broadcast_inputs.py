@@ -20,6 +20,7 @@ from chunkfold.kernels.dtypes import stored_name
 from chunkfold.kernels.strides import c_strides
 from chunkfold.positions import crossed
 from chunkfold.settings import StorageOptions
+from chunkfold.sources.aligning import aligned
 from chunkfold.sources.axis_names import Named, axis_names
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.computed_weights import computed_weights
@@ -174,7 +175,7 @@ def _held(
         name, values, dims = beside.name, beside.values, beside.dims
     else:
         try:
-            name, values, dims = _opened(given, what, options or NO_OPTIONS)
+            name, values, dims = _opened(given, what, source, options or NO_OPTIONS)
         except SourceError as error:
             if not may_name(given):
                 raise
@@ -192,7 +193,7 @@ def _held(
 
 
 def _opened(
-    given: Any, what: str, options: StorageOptions
+    given: Any, what: str, data: Named, options: StorageOptions
 ) -> tuple[str, np.ndarray, Sequence[str | None] | None]:
     """Return what messages call an array, its values, and the names of its axes."""
     named = hasattr(given, "shape") or _is_address(given)
@@ -208,7 +209,7 @@ def _opened(
         stored_name(array.dtype)
     except (DeviceError, TypeError) as error:
         raise PlanError(f"{name}: {error}") from None
-    packing, values = packing_of(array), array.whole()
+    packing, values = packing_of(array), aligned(array.whole(), array, data)
     return name, values if packing is None else packing.values(values), array.dims
 
 

@@ -82,7 +82,7 @@ def refuse_nothing(data: Named, chosen: Sequence[Axis], selection: Selection) ->
             raise PlanError(
                 f"{data.name}: selection {shown(entry)!r} takes nothing of axis "
                 f"{n if name is None else repr(name)}, whose positions run from 0 to {size - 1}; "
-                "where nothing is wanted: allow_empty=True (--allow-empty)"
+                "where nothing is wanted: allow_empty=True"
             )
 
 

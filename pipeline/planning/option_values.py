@@ -76,7 +76,7 @@ def check_names(names: Sequence[str]) -> None:
 def memory_bytes(memory: Any) -> int:
     """Return what `memory` is in bytes."""
     plain = isinstance(memory, (int, float, np.integer)) and not isinstance(memory, bool)
-    if isinstance(memory, str) and is_number(memory):
+    if isinstance(memory, str) and is_number(memory) and float(memory) > 0:
         raise PlanError(
             f"memory is {memory!r}, a number without a unit: write the unit, as in '2 GiB'"
         )
@@ -85,7 +85,7 @@ def memory_bytes(memory: Any) -> int:
     except (ValueError, OverflowError):
         nbytes = 0
     if nbytes <= 0:
-        raise PlanError(f"memory is {memory!r}; give bytes, or a text such as '2 GiB'")
+        raise PlanError(f"memory is {memory!r}; give a size with its unit, such as '2 GiB'")
     return nbytes
 
 

@@ -60,7 +60,9 @@ def _read(
     if named and (found := named_labels(by, data)) is not None:
         return found
     try:
-        return read_labels(by, options, mask_and_scale=mask_and_scale, fractions=fractions)
+        return read_labels(
+            by, options, data=data, mask_and_scale=mask_and_scale, fractions=fractions
+        )
     except SourceError as error:
         if not named:
             raise

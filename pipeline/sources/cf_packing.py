@@ -226,6 +226,23 @@ def _listed(given: Any) -> list[Any]:
     return given if isinstance(given, list) else [given]
 
 
+def attributes_for_zarr(attributes: Mapping[str, Any], dtype: np.dtype) -> dict[str, Any]:
+    """Return the attributes of an array as xarray writes them in format 3: a float in base 64.
+
+    >>> attributes_for_zarr({"_FillValue": -9.0, "units": "K"}, np.dtype("f4"))
+    {'_FillValue': 'AAAAAAAAIsA=', 'units': 'K'}
+    """
+    fill = attributes.get(MISSING[0])
+    if dtype.kind != "f" or isinstance(fill, (str, bool)) or not isinstance(fill, (int, float)):
+        return dict(attributes)
+    return {**attributes, MISSING[0]: encoded_fill(fill)}
+
+
+def encoded_fill(fill: float) -> str:
+    """Return a missing float as xarray writes it in Zarr's attributes."""
+    return base64.standard_b64encode(struct.pack("<d", float(fill))).decode()
+
+
 def _decoded(value: Any) -> Any:
     """Return a number that is written as text, as by xarray in base 64, or else the value.
 

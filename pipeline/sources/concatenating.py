@@ -7,13 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 from typing import Any
 
-from chunkfold.errors import PlanError, SourceError
+from chunkfold.errors import PlanError
 from chunkfold.settings import StorageOptions, with_targets
+from chunkfold.sources.aligning import alignment, coordinates_of
 from chunkfold.sources.axis_names import axis_numbers, normalized_axes
 from chunkfold.sources.cf_packing import MISSING, SCALING
 from chunkfold.sources.concatenation import concatenated
-from chunkfold.sources.joined_values import Stored, are_equal, near, order_onto
-from chunkfold.sources.neighbours import axis_coordinate
+from chunkfold.sources.joined_values import Stored
 from chunkfold.sources.opening import open_source
 from chunkfold.sources.reordered_source import reordered
 from chunkfold.sources.source import Source
@@ -72,8 +72,13 @@ def concatenate(
         for part in parts[1:]:
             for told in _apart(parts[0], part, number):
                 raise PlanError(told)
-        first = _coordinates(parts[0], number)
-        parts[1:] = pool.map(lambda part: _in_order(first, part, number), parts[1:])
+        names = next((part.dims for part in parts if part.dims), None) or ()
+        left_out = names[number : number + 1]
+        each = pool.map(lambda part: coordinates_of(part, left_out, names), parts)
+        known: dict[str, Stored] = {}
+        for n, own in enumerate(each):
+            parts[n] = _in_order(known, own, parts[n], names, number)
+            known = {**own, **known}
     return parts[0] if len(parts) == 1 else concatenated(parts, number)
 
 
@@ -118,54 +123,27 @@ def _apart(one: Source, other: Source, axis: int) -> Iterator[str]:
         )
 
 
-def _coordinates(source: Source, axis: int) -> dict[int, Stored]:
-    """Read the coordinates of all axes but one that have some; those that cannot be read are none.
-
-    Whoever asks for one of these is told.
-    """
-    found = {}
-    for n, dim in enumerate(source.dims or ()):
-        if dim is None or n == axis:
-            continue
-        try:
-            coordinate = axis_coordinate(source, dim)
-            if coordinate is not None:
-                found[n] = Stored.of(source.name, coordinate)
-        except (SourceError, PlanError):
-            continue
-    return found
-
-
-def _in_order(first: Mapping[int, Stored], part: Source, axis: int) -> Source:
-    """Return a source in the order that the coordinates of another one have.
+def _in_order(
+    known: Mapping[str, Stored],
+    own: Mapping[str, Stored],
+    part: Source,
+    names: Sequence[str | None],
+    axis: int,
+) -> Source:
+    """Return a source in the order that the coordinates of those before it have.
 
     Raises
     ------
     PlanError
         If it has other coordinates.
     """
-    orders = {}
-    for n, own in _coordinates(part, axis).items():
-        if n not in first or are_equal(first[n], own):
-            continue
-        order = order_onto(first[n], own)
-        if order is None:
-            raise PlanError(_unlike(first[n], own, (part.dims or ())[n], axis))
-        orders[n] = order
-    return reordered(part, orders)
-
-
-def _unlike(one: Stored, other: Stored, dim: str | None, axis: int) -> str:
-    """Say how coordinates of two sources differ."""
-    both = f"{one.part} and {other.part} are not one along axis {axis}: their {dim!r}"
-    if one.meaning != other.meaning:
-        return f"{both} has {one.meaning} in the first and {other.meaning} in the second"
-    here, there = one.values.tolist(), other.values.tolist()
-    n = next(n for n, same in enumerate(near(one.comparable, other.comparable)) if not same)
-    return (
-        f"{both} differs: at {n} it is {here[n]} in the first and {there[n]} in the second; select "
-        "the same places of both, or give them coordinates that agree"
-    )
+    found = alignment(known, own, names)
+    for dim, told in found.differences.items():
+        raise PlanError(
+            f"{known[dim].part} and {part.name} are not one along axis {axis}: {told}; select the "
+            "same places of both, or give them coordinates that agree"
+        )
+    return reordered(part, found.orders)
 
 
 def _across(source: Source, axis: int) -> tuple[int, ...]:

@@ -67,6 +67,8 @@ class _Joining:
         if found is None:
             return None
         part, first = found
+        if part is not self._parts[0]:
+            self._lacked(self._parts[0], names)
         dims = first.axes_among(names)
         if axis is not None and axis in dims:
             return self._in_turn(axis, dims)
@@ -75,11 +77,11 @@ class _Joining:
         def other(part: Source) -> str | None:
             """Return the name of a part whose array differs from the first one's."""
             one = self.find(part, self.name)
-            if one is None or (
-                one.axes_among(names) == dims and are_equal(stored, Stored.of(part.name, one))
-            ):
+            if one is None:
+                self._lacked(part, names)
                 return None
-            return part.name
+            same = one.axes_among(names) == dims and are_equal(stored, Stored.of(part.name, one))
+            return None if same else part.name
 
         unlike = next((one for one in _each(self._parts, other) if one is not None), None)
         if unlike is None:
@@ -92,6 +94,16 @@ class _Joining:
                 "array for all parts"
             )
         return self._in_turn(axis, dims)
+
+    def _lacked(self, part: Source, names: Sequence[str | None]) -> None:
+        """Raise that a part lacks the array, unless it is the coordinate of an axis.
+
+        Nothing tells then that its places are others.
+        """
+        if self.name not in names:
+            raise SourceError(
+                f"{part.name}: there is no {self.name!r} in its group, as others have"
+            )
 
     @property
     def _parts(self) -> list[Source]:
@@ -148,7 +160,7 @@ class _Joining:
         def read(part: Source) -> Stored | None:
             one = self.find(part, name)
             if one is None and not some:
-                raise SourceError(f"{part.name}: there is no {name!r} in its group, as others have")
+                self._lacked(part, ())
             owner = None if units_of is None else self.find(part, units_of)
             said = {} if owner is None else owner.attributes
             units = {key: said[key] for key in UNITS if key in said}

@@ -110,7 +110,7 @@ def are_equal(one: Stored, other: Stored) -> bool:
     """Tell whether two arrays stand for the same values, in the same places."""
     if one.meaning != other.meaning or one.values.shape != other.values.shape:
         return False
-    if one.meaning == "numbers" and _units_differ(one, other):
+    if one.meaning == "numbers" and units_differ(one, other):
         return False
     return bool(np.all(near(one.comparable, other.comparable)))
 
@@ -118,7 +118,7 @@ def are_equal(one: Stored, other: Stored) -> bool:
 def order_onto(one: Stored, other: Stored) -> np.ndarray | None:
     """Return where the values of one coordinate are in another; None if not each is there once."""
     here, there = one.comparable, other.comparable
-    if one.meaning != other.meaning or here.shape != there.shape or _units_differ(one, other):
+    if one.meaning != other.meaning or here.shape != there.shape or units_differ(one, other):
         return None
     first, second = np.argsort(here, kind="stable"), np.argsort(there, kind="stable")
     ascending = here[first]
@@ -129,7 +129,7 @@ def order_onto(one: Stored, other: Stored) -> np.ndarray | None:
     return order
 
 
-def _units_differ(one: Stored, other: Stored) -> bool:
+def units_differ(one: Stored, other: Stored) -> bool:
     """Tell whether both name units, and not the same; dates and durations compare by time."""
     named = {str(stored.units[0]) for stored in (one, other)} - {"None"}
     return one.meaning == "numbers" and len(named) > 1
@@ -188,7 +188,7 @@ def _check(name: str, family: Sequence[Stored]) -> None:
     for one in family:
         if one.meaning.partition(" ")[0] != first.meaning.partition(" ")[0]:
             raise _unlike(name, first, one, first.meaning, one.meaning)
-        if _units_differ(first, one):
+        if units_differ(first, one):
             raise _unlike(name, first, one, repr(first.units[0]), repr(one.units[0]))
 
 

@@ -18,6 +18,8 @@ import zarr
 from chunkfold.errors import PlanError, SourceError
 from chunkfold.redaction import shown_address
 from chunkfold.settings import StorageOptions
+from chunkfold.sources.aligning import aligned
+from chunkfold.sources.axis_names import Named
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.ome_zarr import image_name
 from chunkfold.sources.opening import check_dtype, open_any
@@ -61,13 +63,15 @@ def read_labels(
     by: Any,
     options: StorageOptions | None = None,
     *,
+    data: Named | None = None,
     mask_and_scale: bool = False,
     fractions: bool = False,
 ) -> GivenLabels:
     """Read labels whole: an array or what NumPy makes one of, xarray's or Zarr's, or its address.
 
     Of files those of NumPy's are read too (.npy), but none that hold Python's objects. What was
-    read is returned as it is. `fractions` tells whether they may be any numbers, of which others
+    read is returned as it is. A Zarr array whose coordinates are those of the `data` in another
+    order is put in their order. `fractions` tells whether they may be any numbers, of which others
     make groups.
 
     Raises
@@ -88,7 +92,7 @@ def read_labels(
             )
         return _read_npy(Path(by), fractions=fractions)
     if isinstance(by, (str, os.PathLike, zarr.Array)):
-        return _read_zarr(by, options, mask_and_scale=mask_and_scale, fractions=fractions)
+        return _read_zarr(by, options, data, mask_and_scale=mask_and_scale, fractions=fractions)
     dims = getattr(by, "dims", None)
     named = isinstance(dims, tuple) and all(isinstance(dim, str) for dim in dims)
     if hasattr(by, "data_vars"):
@@ -135,7 +139,12 @@ def _read_npy(path: Path, *, fractions: bool) -> GivenLabels:
 
 
 def _read_zarr(
-    by: Any, options: StorageOptions | None, *, mask_and_scale: bool, fractions: bool
+    by: Any,
+    options: StorageOptions | None,
+    data: Named | None,
+    *,
+    mask_and_scale: bool,
+    fractions: bool,
 ) -> GivenLabels:
     source = open_any(by, options or NO_OPTIONS)
     refuse_many(source.name, source.nbytes, int(np.prod(source.shape, dtype=object)))
@@ -146,6 +155,7 @@ def _read_zarr(
         values = source.whole()
         packing = packing_of(source) if mask_and_scale else None
         values = values if packing is None else packing.values(values)
+    values = aligned(values, source, data)
     return _given(values, source.dims, source.name, _called(source), fractions=fractions)
 
 

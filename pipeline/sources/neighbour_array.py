@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +12,7 @@ import zarr
 from zarr.dtype import VariableLengthUTF8
 
 from chunkfold.kernels import Packing
-from chunkfold.sources.cf_packing import packing_of
+from chunkfold.sources.cf_packing import encoded_fill, packing_of
 from chunkfold.sources.zarr_arrays import AnyArray
 from chunkfold.sources.zarr_source import ZarrSource
 
@@ -63,8 +61,7 @@ class Neighbour:
             if array.dtype.kind in "iu":
                 attributes["_FillValue"] = int(fill)
             if array.dtype.kind == "f":
-                packed = struct.pack("<d", float(fill))
-                attributes["_FillValue"] = base64.standard_b64encode(packed).decode()
+                attributes["_FillValue"] = encoded_fill(fill)
         return attributes
 
     @property
@@ -143,5 +140,6 @@ def array_in_memory(
     made = zarr.create_array(
         {}, shape=values.shape, dtype=dtype, attributes=dict(attributes), dimension_names=dims
     )
-    made[...] = values.astype(object) if texts else values
+    # zarr stores texts in the order in which they stand in memory.
+    made[...] = np.ascontiguousarray(values.astype(object) if texts else values)
     return zarr.open_array(made.store, mode="r")

@@ -5,7 +5,7 @@ The one place that decides which array is a coordinate of which axis.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,17 +43,20 @@ def neighbour(source: Source, name: str) -> Neighbour | None:
         return _reordered(source, name)
     given = source.labelled if isinstance(source, DaskSource) else getattr(source, "array", None)
     if is_of_xarray(given):
-        return _of_xarray(given, name)
+        return coordinate_of_xarray(given, name)
     found = open_beside(source, name)
     return None if found is None else Neighbour(name, found)
 
 
-def axis_coordinate(source: Source, dim: str) -> Neighbour | None:
+def axis_coordinate(
+    source: Source, dim: str, names: Sequence[str | None] | None = None
+) -> Neighbour | None:
     """Find the coordinate of an axis: the array of its name that lies along it alone.
 
-    None if there is none. Raises as `neighbour`.
+    None if there is none. `names` are those of the axes, where the source has none. Raises as
+    `neighbour`.
     """
-    names = source.dims or ()
+    names = source.dims or names or ()
     found = neighbour(source, dim)
     if found is None or names.count(dim) != 1 or found.axes_among(names) != (dim,):
         return None
@@ -75,7 +78,7 @@ def _reordered(source: ReorderedSource, name: str) -> Neighbour | None:
     return Neighbour(name, array_in_memory(values, found.array.attrs.asdict(), dims))
 
 
-def _of_xarray(array: Any, name: str) -> Neighbour | None:
+def coordinate_of_xarray(array: Any, name: str) -> Neighbour | None:
     """Return a coordinate of a DataArray, as xarray stores it."""
     import xarray as xr
 

@@ -117,7 +117,10 @@ class CheckedReferences(ReferenceFileSystem):  # type: ignore[misc] # fsspec has
             except ValueError:
                 raise self._malformed(path, f"is {shown(to)}, which is no base64") from None
         if isinstance(to, (str, bytes)):
-            return to.encode() if isinstance(to, str) else to, None, None
+            try:
+                return to.encode() if isinstance(to, str) else to, None, None
+            except UnicodeEncodeError:
+                raise self._malformed(path, f"is {shown(to)}, which is no text") from None
         target = self.targets.checked(to[0])
         if len(to) == 1:
             return target, start, end

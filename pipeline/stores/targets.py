@@ -235,6 +235,5 @@ class Targets:
         return TargetError(
             f"{self.shown}: {self.what} leads to {without_secrets(target)}, but without leave "
             f"those of this file lead {own}; if you trust it, allow the target: "
-            f"--allow-targets {shown} (allow_targets=[{shown!r}] in Python, "
-            f"allow_targets = [{shown!r}] in a job file)"
+            f"allow_targets={shown!r}"
         )

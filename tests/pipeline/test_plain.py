@@ -390,7 +390,7 @@ def test_leaves_of_small_chunks_are_smaller_where_memory_is_short():
     ],
 )
 def test_a_memory_that_is_none_is_refused(memory):
-    with pytest.raises(PlanError, match="give bytes, or a text such as '2 GiB'"):
+    with pytest.raises(PlanError, match="give a size with its unit, such as '2 GiB'"):
         plan(array_of((10,), (5,), "f4"), memory=memory)
 
 

@@ -242,7 +242,7 @@ def test_out_is_written_whole(store: Path, tmp_path: Path, name: str, command: C
         (("reduce", "STORE/a", "--ddof", "1_0"), "'1_0' is not a valid number"),
         (("reduce", "STORE/a", "--memory", "10"), "memory is '10', a number without a unit: write"),
         (("reduce", "STORE/a", "--op", "p0.95"), "did you mean 'p95'?"),
-        (("reduce", "STORE/a", "--memory", "1_0GiB"), "give bytes, or a text such as '2 GiB'"),
+        (("reduce", "STORE/a", "--memory", "1_0GiB"), "give a size with its unit, such as '2 GiB'"),
         (("reduce", "STORE/a", "--op", "histogram", "--edges", "0:1:٢"), "neither numbers, as in"),
         (("reduce", "STORE/a", "--op", "histogram", "--edges", "0,1_0"), "neither numbers, as in"),
         (("reduce", "STORE/a", "--device", "cpu/٢"), "should end in /n or /n#k"),

@@ -1,0 +1,109 @@
+"""Compare coordinates of the same axes, and find the order that makes one like the other."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+
+from chunkfold.errors import PlanError, SourceError
+from chunkfold.sources.axis_names import Named
+from chunkfold.sources.data_arrays import DataArrays
+from chunkfold.sources.joined_values import Stored, are_equal, near, order_onto, units_differ
+from chunkfold.sources.neighbours import axis_coordinate, coordinate_of_xarray
+from chunkfold.sources.source import Source
+
+
+class Alignment(NamedTuple):
+    """How an array is brought into the order of another one."""
+
+    orders: Mapping[int, np.ndarray]
+    """For each axis that is in another order, where each of the other one's places is."""
+    differences: Mapping[str, str] = MappingProxyType({})
+    """What is said of each axis whose coordinates have other values."""
+
+    def applied(self, values: np.ndarray) -> np.ndarray:
+        """Return values in the other order."""
+        for axis, order in self.orders.items():
+            values = np.take(values, order, axis)
+        return values
+
+
+def coordinates_of(
+    data: Named,
+    left_out: Collection[str | None] = (),
+    names: Sequence[str | None] | None = None,
+) -> dict[str, Stored]:
+    """Read the coordinates of all axes that have some, by their names.
+
+    `names` are those of the axes, where the data have none. Coordinates that cannot be read are
+    left out: whoever asks for one of them is told.
+    """
+    found = {}
+    for dim in data.dims or names or ():
+        if dim is None or dim in left_out:
+            continue
+        try:
+            if isinstance(data, DataArrays):
+                coordinate = coordinate_of_xarray(data.arrays[0], dim)
+            else:
+                assert isinstance(data, Source)
+                coordinate = axis_coordinate(data, dim, names)
+            if coordinate is not None:
+                found[dim] = Stored.of(data.name, coordinate)
+        except (SourceError, PlanError):
+            continue
+    return found
+
+
+def alignment(
+    first: Mapping[str, Stored], other: Mapping[str, Stored], names: Sequence[str | None]
+) -> Alignment:
+    """Return how an array with axes of some names is brought into the order of coordinates."""
+    orders, differences = {}, {}
+    for dim, own in other.items():
+        if dim not in first or are_equal(first[dim], own):
+            continue
+        order = order_onto(first[dim], own)
+        if order is None:
+            differences[dim] = _difference(first[dim], own, dim)
+        else:
+            orders[names.index(dim)] = order
+    return Alignment(orders, differences)
+
+
+def aligned(values: np.ndarray, source: Source, data: Named | None) -> np.ndarray:
+    """Return what was read of labels, weights or a mask in the order that the data have.
+
+    Raises
+    ------
+    PlanError
+        If a coordinate that both have has other values.
+    """
+    if data is None or not set(source.dims or ()) & set(data.dims or ()) - {None}:
+        return values
+    found = alignment(coordinates_of(data), coordinates_of(source), source.dims or ())
+    for told in found.differences.values():
+        raise PlanError(
+            f"{source.name} has other places than {data.name}: {told}; give the same places of "
+            "both, or an array without coordinates"
+        )
+    return found.applied(values)
+
+
+def _difference(one: Stored, other: Stored, dim: str) -> str:
+    """Say how coordinates of two sources differ."""
+    if one.meaning != other.meaning:
+        return f"their {dim!r} has {one.meaning} in the first and {other.meaning} in the second"
+    if units_differ(one, other):
+        here, there = one.units[0], other.units[0]
+        return f"their {dim!r} is in {here!r} in the first and in {there!r} in the second"
+    if one.values.shape != other.values.shape:
+        return f"their {dim!r} has {one.values.size} and {other.values.size} places"
+    here, there = one.values.tolist(), other.values.tolist()
+    unlike = (n for n, same in enumerate(near(one.comparable, other.comparable)) if not same)
+    n = next(unlike, 0)
+    places = f"at {n} it is {here[n]} in the first and {there[n]} in the second"
+    return f"their {dim!r} differs: {places}"

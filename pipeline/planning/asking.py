@@ -55,7 +55,7 @@ def asked(source: Any, options: Options | Mapping[str, Options]) -> Request:
     each = {"": options} if isinstance(options, Options) else options
     if not alone:
         check_questions(each)
-    requests = arranged(tuple(_opened(source, each)))
+    requests = arranged(_dated(tuple(_opened(source, each))))
     refuse_other_windows(requests)
     for request in requests:
         with of_question(request.question):
@@ -65,6 +65,15 @@ def asked(source: Any, options: Options | Mapping[str, Options]) -> Request:
     if not alone:
         requests = tuple(replace(one, questions=tuple(each)) for one in requests)
     return replace(requests[0], beside=requests[1:]) if requests[1:] else requests[0]
+
+
+def _dated(requests: Sequence[Request]) -> tuple[Request, ...]:
+    """Return requests whose sources are as of now, by the clocks of their servers."""
+    named = {id(one): one for request in requests for one in request.sources}
+    now = {number: source.dated() for number, source in named.items()}
+    return tuple(
+        replace(one, sources=tuple(now[id(source)] for source in one.sources)) for one in requests
+    )
 
 
 def _opened(source: Any, each: Mapping[str, Options]) -> Iterator[Request]:

@@ -188,6 +188,13 @@ class Source(ABC):
         """
         return self
 
+    def dated(self) -> Source:
+        """Return it as of now, by its server's clock: what is written later ends a run.
+
+        Of stores that can be listed the listing does that.
+        """
+        return self
+
     # Stored objects, of sources that have some.
 
     def listing(self) -> Listing | None:

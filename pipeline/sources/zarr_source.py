@@ -19,7 +19,7 @@ from chunkfold.settings import StorageOptions
 from chunkfold.sources.array_source import copied
 from chunkfold.sources.bounded_reads import bounded
 from chunkfold.sources.chunk_index import Listing, list_objects
-from chunkfold.sources.direct_route import direct_of, fill_value, objects_of
+from chunkfold.sources.direct_route import direct_of, fill_value, objects_of, server_time_of
 from chunkfold.sources.groups_above import groups_above
 from chunkfold.sources.ome_zarr import ImageLevel, level_at
 from chunkfold.sources.source import Source
@@ -32,7 +32,7 @@ from chunkfold.sources.zarr_arrays import (
 )
 from chunkfold.sources.zarr_reads import ByZarr
 from chunkfold.stores.chains import ChainStore
-from chunkfold.stores.expected import Expected
+from chunkfold.stores.expected import UNTOLD, Expected
 from chunkfold.stores.icechunk_store import Snapshot
 
 
@@ -47,6 +47,8 @@ class ZarrSource(Source):
     """Path or URL that it was named by, secrets and all; None if it was given as an array."""
     options: StorageOptions = field(default_factory=dict)
     """By which its store was opened."""
+    planned: int = UNTOLD
+    """When the run was planned, by its server's clock."""
 
     def __post_init__(self) -> None:
         refuse_code(self.array, self.name)
@@ -218,6 +220,11 @@ class ZarrSource(Source):
         """
         return replace(self, array=opened_again(self.array, self.name))
 
+    def dated(self) -> ZarrSource:
+        """Return it as of now, by its server's clock."""
+        planned = server_time_of(self.array)
+        return self if planned == self.planned else replace(self, planned=planned)
+
     def check_unchanged(self) -> None:
         """Notice an array that was replaced or removed while it was read.
 
@@ -233,7 +240,7 @@ class ZarrSource(Source):
     @cached_property
     def direct(self) -> Direct | None:
         """How its chunks are read without zarr, if they can be."""
-        return direct_of(self.array)
+        return direct_of(self.array, self.planned)
 
     @cached_property
     def bounded(self) -> AnyArray:
@@ -266,7 +273,10 @@ class ZarrSource(Source):
         if self.direct is not None:
             self.direct.read(self.name, region, out, known)
             return
-        by_zarr = ByZarr(self.array, self.bounded, self.name, self.unit, remote=self.remote)
+        objects = objects_of(self.array, self.planned)
+        by_zarr = ByZarr(
+            self.array, self.bounded, self.name, self.unit, objects, remote=self.remote
+        )
         by_zarr.read(region, out, known)
 
     def file_runs(

@@ -221,6 +221,10 @@ class Source(ABC):
         """What people call such objects."""
         return "chunks"
 
+    def object_key(self, place: tuple[int, ...]) -> str:
+        """Return what messages call an object, by its place in their grid."""
+        return str(place)
+
     # Ways to read it faster, of sources that know how.
 
     @property

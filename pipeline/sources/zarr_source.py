@@ -165,6 +165,10 @@ class ZarrSource(Source):
         """What people call stored objects."""
         return "shards" if self.shards else "chunks"
 
+    def object_key(self, place: tuple[int, ...]) -> str:
+        """Return its key."""
+        return f"'{self.array.metadata.encode_chunk_key(place)}'"
+
     @property
     def fill(self) -> Any:
         """The value of elements that are not stored."""
@@ -200,9 +204,8 @@ class ZarrSource(Source):
 
     def described(self) -> list[str]:
         """Say what it is, for the plan."""
-        array = self.array
-        shards = f" in shards of {array.shards}" if array.shards else ""
-        cells = f"chunks of {array.chunks}{shards}"
+        shards = f" in shards of {self.shards}" if self.shards else ""
+        cells = f"chunks of {self.chunks}{shards}"
         return [
             f"source    {self.name}",
             f"          {self.dtype}, shape {self.shape}, {cells}; {self.kind}",
@@ -274,18 +277,15 @@ class ZarrSource(Source):
             self.direct.read(self.name, region, out, known)
             return
         objects = objects_of(self.array, self.planned)
-        by_zarr = ByZarr(
-            self.array, self.bounded, self.name, self.unit, objects, remote=self.remote
-        )
-        by_zarr.read(region, out, known)
+        reads = ByZarr(self.array, self.bounded, self.name, self.unit, objects, remote=self.remote)
+        reads.read(region, out, known)
 
     def file_runs(
         self, region: Sequence[slice], known: Expected | None, *, in_turn: bool
     ) -> Runs | None:
         """Return where the bytes of a region are in files, if its chunks have no codecs."""
-        return (
-            None if self.direct is None else self.direct.file_runs(region, known, in_turn=in_turn)
-        )
+        own = self.direct
+        return None if own is None else own.file_runs(region, known, in_turn=in_turn)
 
     def each(self, regions: Iterable[DirectRegion], out: InTurn) -> Iterator[None]:
         """Decode regions in turn, where `in_turn` allows it, and stop as `Direct.each` does.

@@ -17,6 +17,8 @@ from numcodecs import Delta
 
 import chunkfold as cf
 from chunkfold.errors import ChangedError
+from chunkfold.events import RunStarted
+from chunkfold.planning import keeping
 from chunkfold.stores import servers
 from tests.web import Sent, Web, served
 
@@ -182,3 +184,55 @@ def test_a_source_that_is_reduced_again_is_planned_again(tmp_path: Path):
         rewritten(file)
         clock.now = lambda: time.time() + 20
         assert cf.reduce(both, "max") == VALUES.max()
+
+
+@pytest.fixture
+def _read_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elements are not kept for a quantile."""
+    monkeypatch.setattr(keeping, "LEAST_OUTPUTS", 1 << 30)
+
+
+def median_while(url: str, happens: Callable[[], object]) -> cf.Run:
+    """Take a median, to whose data something happens when they have been read once."""
+    reads = list[RunStarted]()
+
+    def on_event(event: object) -> None:
+        if isinstance(event, RunStarted):
+            reads.append(event)
+            if len(reads) == 2:
+                happens()
+
+    run = cf.submit(url, "median", on_event=on_event)
+    try:
+        run.result()
+    finally:
+        assert len(reads) >= 2
+    return run
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("change", ["written", "gone"])
+@pytest.mark.usefixtures("_read_twice")
+def test_a_chunk_that_changes_between_reads_ends_the_run(tmp_path: Path, layout: str, change: str):
+    file = made(tmp_path, layout)
+    key, told = file.relative_to(tmp_path / "a"), {"written": "was written at", "gone": "is gone"}
+    with served(tmp_path) as web:
+        opened(web)
+        happens = file.unlink if change == "gone" else lambda: rewritten(file)
+        with pytest.raises(
+            ChangedError, match=rf"/a: \w+ '{key}' changed while it was read: .*{told[change]}"
+        ):
+            median_while(f"{web.url}/a", happens)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.usefixtures("_read_twice")
+def test_chunks_that_were_never_there_are_fill_in_each_read(tmp_path: Path, layout: str):
+    file = made(tmp_path, layout)
+    file.unlink()
+    want = np.median(zarr.open_array(str(tmp_path / "a"), mode="r")[...])
+    with served(tmp_path) as web:
+        opened(web)
+        run = median_while(f"{web.url}/a", lambda: None)
+        assert run.result() == want
+        assert [count for count, _ in run.missing.values()] == [1]

@@ -28,8 +28,8 @@ class Sent:
     """The range that was asked for; empty if all was."""
     code: int
     headers: dict[str, str]
-    """With `Transfer-Encoding` the body goes in chunks; without `Content-Length` it ends with the
-    connection."""
+    """With `Date`, if another is wanted. Empty ones are not sent. With `Transfer-Encoding` the body
+    goes in chunks; without `Content-Length` it ends with the connection."""
     body: bytes
 
 
@@ -40,6 +40,8 @@ class Web:
     folder: Path
     failing: Failing = lambda _path, _before: ""
     ranges: bool = True
+    heads: bool = True
+    """Whether requests for states of files are answered."""
     absent: tuple[int, bytes] = (404, b"")
     """Status and body of the answer for what there is not."""
     encoding: str = ""
@@ -73,7 +75,10 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
     def do_HEAD(self) -> None:
-        self.do_GET()
+        if self.web.heads:
+            self.do_GET()
+        else:
+            self._send(405, b"")
 
     def do_PUT(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
@@ -134,10 +139,12 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(
         self, code: int, body: bytes, *, cut: bool = False, headers: dict[str, str] | None = None
     ) -> None:
-        self.send_response(code)
+        self.send_response_only(code)
         headers = {"Content-Length": str(len(body))} if headers is None else headers
+        headers = {"Date": self.date_time_string()} | headers
         for name, value in headers.items():
-            self.send_header(name, value)
+            if value:
+                self.send_header(name, value)
         self.end_headers()
         chunked = "Transfer-Encoding" in headers
         if self.command != "HEAD":

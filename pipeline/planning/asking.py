@@ -63,7 +63,7 @@ def asked(
     each = {"": options} if isinstance(options, Options) else options
     if not alone:
         check_questions(each)
-    requests = arranged(tuple(_opened(source, each, by_position=by_position)))
+    requests = arranged(_dated(tuple(_opened(source, each, by_position=by_position))))
     refuse_other_windows(requests)
     for request in requests:
         with of_question(request.question):
@@ -73,6 +73,15 @@ def asked(
     if not alone:
         requests = tuple(replace(one, questions=tuple(each)) for one in requests)
     return replace(requests[0], beside=requests[1:]) if requests[1:] else requests[0]
+
+
+def _dated(requests: Sequence[Request]) -> tuple[Request, ...]:
+    """Return requests whose sources are as of now, by the clocks of their servers."""
+    named = {id(one): one for request in requests for one in request.sources}
+    now = {number: source.dated() for number, source in named.items()}
+    return tuple(
+        replace(one, sources=tuple(now[id(source)] for source in one.sources)) for one in requests
+    )
 
 
 def _opened(source: Any, each: Mapping[str, Options], *, by_position: bool) -> Iterator[Request]:

@@ -30,6 +30,7 @@ from chunkfold.running.ready import Ready
 from chunkfold.running.remarks import warn_of_laws
 from chunkfold.running.roots import combined
 from chunkfold.running.streaming import Sink, Streaming
+from chunkfold.sources.absent_objects import NOTHING, refuse_gone
 from chunkfold.worker.block_report import Report, merge, read_again, told_apart
 from chunkfold.worker.fold_block import Folded
 
@@ -118,7 +119,14 @@ class Execution:
             (self._extremes, *(folded.extremes for _, folded in roots))
         )
         report = merge(folded.report for _, folded in roots)
-        self.report = report if len(self.schedulers) == 1 else read_again(self.report, report)
+        if len(self.schedulers) > 1:
+            for source in plan.sources:
+                before, now = (
+                    one.missed.get(source.name, NOTHING) for one in (self.report, report)
+                )
+                refuse_gone(source, before, now)
+            report = read_again(self.report, report)
+        self.report = report
         if plan is self.plan:
             warn_of_laws(self.report.laws)
         wholes = list(zip(plan.beside, self._combined_beside(plan, roots), strict=True))

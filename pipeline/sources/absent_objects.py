@@ -10,6 +10,9 @@ from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
+from chunkfold.errors import ChangedError
+from chunkfold.sources.source import Source
+
 AbsentRuns = np.ndarray
 """int64, (runs, 2): of each run of missing objects the first number and the one behind the last, in
 ascending order, apart from each other."""
@@ -44,6 +47,26 @@ def together(parts: Iterable[AbsentRuns]) -> AbsentRuns:
     begins[1:] = runs[1:, 0] > reached[:-1]
     ends = np.append(begins[1:], True) if len(runs) else begins
     return np.stack([runs[begins, 0], reached[ends]], axis=1)
+
+
+def refuse_gone(source: Source, before: AbsentRuns, now: AbsentRuns) -> None:
+    """See that a later read of a source found each object that reads before it found.
+
+    Raises
+    ------
+    ChangedError
+        If one is gone.
+    """
+    ends = np.append(0, before[:, 1])
+    reached = np.maximum(now[:, 0], ends[np.searchsorted(before[:, 0], now[:, 0], "right")])
+    gone = reached[reached < now[:, 1]]
+    if gone.size:
+        place = tuple(map(int, np.unravel_index(gone[0], source.object_grid)))
+        raise ChangedError(
+            f"{source.name}: {source.object_kind[:-1]} {source.object_key(place)} changed while it "
+            "was read: it was there when the data were read first, and is gone; run it again when "
+            "nobody writes to it"
+        )
 
 
 def count(missed: AbsentRuns) -> int:

@@ -155,6 +155,10 @@ class ConcatenatedSource(Source):
         """Return it as it is now."""
         return concatenated(_each(self.parts.values(), lambda part: part.reopened()), self.axis)
 
+    def dated(self) -> Source:
+        """Return it as of now."""
+        return concatenated(_each(self.parts.values(), lambda part: part.dated()), self.axis)
+
     def listing(self) -> Listing | None:
         """List what is stored, where objects of all make up one grid."""
         if not self.aligned:
@@ -191,9 +195,8 @@ class ConcatenatedSource(Source):
             for _ in self.each(iter([(region, known)]), InTurn(out)):
                 pass
             return
-        before: tuple[slice, ...] = (slice(None),) * self.axis
         for number, within, cut in self._cut(region):
-            part, into = self._part(number), out[(*before, within)]
+            part, into = self._part(number), out[(*[slice(None)] * self.axis, within)]
             part.read(cut, into.view(part.dtype), self._known(number, known))
             if part.dtype != self.dtype:
                 into.byteswap(inplace=True)
@@ -259,9 +262,8 @@ class ConcatenatedSource(Source):
             number += 1
 
 
-def concatenated(sources: Iterable[Source], axis: int) -> ConcatenatedSource:
+def concatenated(parts: Sequence[Source], axis: int) -> ConcatenatedSource:
     """Return sources as one along an axis, which have been seen to go together."""
-    parts = list(sources)
     first = parts[0]
     starts = tuple(itertools.accumulate((part.shape[axis] for part in parts), initial=0))
     unit = first.object_shape
@@ -269,8 +271,7 @@ def concatenated(sources: Iterable[Source], axis: int) -> ConcatenatedSource:
     element = first.dtype if alike else first.dtype.newbyteorder("=")
     fills = {np.asarray(part.fill, element).tobytes() for part in parts}
     inner = [part.shape[axis] % max(1, unit[axis]) == 0 for part in parts[:-1]]
-    aligned = len(fills) == 1 and all(inner)
-    aligned = aligned and all(part.object_shape == unit for part in parts)
+    aligned = len(fills) == 1 and all(inner) and all(part.object_shape == unit for part in parts)
     turns = {part.in_turn for part in parts}
     return ConcatenatedSource(
         name=_called(parts, axis),

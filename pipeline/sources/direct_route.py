@@ -12,15 +12,21 @@ from zarr.storage import LocalStore, ObjectStore
 from chunkfold.decoding.codecs import chain_of
 from chunkfold.decoding.direct import Direct
 from chunkfold.decoding.shards import Shards
+from chunkfold.stores.expected import UNTOLD
 from chunkfold.stores.guarded_stores import CarefulFiles, CarefulObjects
+from chunkfold.stores.object_answers import server_time
 from chunkfold.stores.objects import LocalObjects
 from chunkfold.stores.remote import RemoteObjects
 from chunkfold.stores.remote_store import RemoteStore
+from chunkfold.stores.requests import flight
 
 
-def direct_of(array: Any) -> Direct | None:
-    """Return how an array is read without zarr; None if store or codecs are not plain enough."""
-    objects = objects_of(array)
+def direct_of(array: Any, planned: int = UNTOLD) -> Direct | None:
+    """Return how an array is read without zarr; None if store or codecs are not plain enough.
+
+    `planned` is when the run was planned, by the clock of its server.
+    """
+    objects = objects_of(array, planned)
     if objects is None:
         return None
     stored, shards = array.metadata.to_dict(), None
@@ -49,16 +55,26 @@ def direct_of(array: Any) -> Direct | None:
     )
 
 
-def objects_of(array: Any) -> LocalObjects | RemoteObjects | None:
-    """Return where an array's objects are; None if only zarr can read them."""
+def objects_of(array: Any, planned: int = UNTOLD) -> LocalObjects | RemoteObjects | None:
+    """Return where an array's objects are; None if only zarr can read them. As `direct_of`."""
     if type(array.store) in (LocalStore, CarefulFiles):
         return LocalObjects(str(Path(array.store.root) / array.path))
     if type(array.store) is RemoteStore:
         store = array.store
-        return RemoteObjects(store.store, array.path, store.absent, store.hasty)
+        return RemoteObjects(store.store, array.path, store.absent, store.hasty, planned)
     if type(array.store) in (ObjectStore, CarefulObjects):
-        return RemoteObjects(array.store.store, array.path)
+        return RemoteObjects(array.store.store, array.path, planned=planned)
     return None
+
+
+def server_time_of(array: Any) -> int:
+    """Return what time it is by the server of an array that cannot be listed; else `UNTOLD`."""
+    objects = objects_of(array)
+    if not isinstance(objects, RemoteObjects) or objects.listable:
+        return UNTOLD
+    metadata = ".zarray" if array.metadata.zarr_format == 2 else "zarr.json"
+    path = f"{array.path}/{metadata}".lstrip("/")
+    return flight().waited(lambda: server_time(objects.store, path))
 
 
 def fill_value(array: Any) -> Any:

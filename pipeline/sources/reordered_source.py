@@ -91,6 +91,10 @@ class ReorderedSource(DeclaredSource):
         """Return it as it is now."""
         return replace(self, of=self.of.reopened())
 
+    def dated(self) -> Source:
+        """Return it as of now."""
+        return replace(self, of=self.of.dated())
+
     def tells_missing(self, *, listed: bool) -> bool:
         """Tell whether chunks that are not stored are noticed."""
         return self.of.tells_missing(listed=listed)

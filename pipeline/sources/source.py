@@ -188,6 +188,13 @@ class Source(ABC):
         """
         return self
 
+    def dated(self) -> Source:
+        """Return it as of now, by its server's clock: what is written later ends a run.
+
+        Of stores that can be listed the listing does that.
+        """
+        return self
+
     # Stored objects, of sources that have some.
 
     def listing(self) -> Listing | None:
@@ -213,6 +220,10 @@ class Source(ABC):
     def object_kind(self) -> str:
         """What people call such objects."""
         return "chunks"
+
+    def object_key(self, place: tuple[int, ...]) -> str:
+        """Return what messages call an object, by its place in their grid."""
+        return str(place)
 
     # Ways to read it faster, of sources that know how.
 

@@ -18,10 +18,11 @@ from chunkfold.decoding.codecs import most_stored
 from chunkfold.decoding.decode_units import cells_of, view
 from chunkfold.errors import ChunkError, ChunkfoldError, unreadable
 from chunkfold.redaction import without_secrets
-from chunkfold.sources.direct_route import fill_value, objects_of
+from chunkfold.sources.direct_route import fill_value
 from chunkfold.sources.zarr_arrays import AnyArray, object_shape_of
-from chunkfold.stores.expected import Expected
-from chunkfold.stores.remote import message_of
+from chunkfold.stores.expected import UNTOLD, Expected
+from chunkfold.stores.objects import Objects
+from chunkfold.stores.remote import RemoteObjects, message_of
 from chunkfold.stores.remote_store import MOST_OF_CHUNK, RemoteStore
 from chunkfold.stores.transient_faults import TRIES
 
@@ -37,6 +38,8 @@ class ByZarr:
     """How messages call it."""
     unit: tuple[int, ...]
     """Extents of what is decoded at once."""
+    objects: Objects | None
+    """Where its objects are, if they can be asked for without zarr."""
     remote: bool = field(kw_only=True)
     """Whether a network is between, whose faults may pass."""
 
@@ -54,16 +57,19 @@ class ByZarr:
         self, region: Sequence[slice], out: np.ndarray, known: Expected | None
     ) -> None:
         """See that objects that zarr read are those that are known; fill others that it found."""
-        objects = objects_of(self.array)
-        if known is None or objects is None:
+        objects = self.objects
+        dated = isinstance(objects, RemoteObjects) and objects.planned != UNTOLD
+        if objects is None or not (known or dated):
             return
         for place, _, within in cells_of(region, object_shape_of(self.array)):
-            if known.lacks(place):
+            if known is not None and known.lacks(place):
                 view(out, within)[...] = fill_value(self.array)
                 continue
             key = self.array.metadata.encode_chunk_key(place)
             try:
-                known.check(place, objects.state(key))
+                found = objects.state(key)
+                if known is not None:
+                    known.check(place, found)
             except Exception as error:
                 bad = BadChunk(self.name, "object", key, (), objects.where, str(error))
                 raise unreadable(bad, error) from error

@@ -19,7 +19,7 @@ from chunkfold.settings import StorageOptions
 from chunkfold.sources.array_source import copied
 from chunkfold.sources.bounded_reads import bounded
 from chunkfold.sources.chunk_index import Listing, list_objects
-from chunkfold.sources.direct_route import direct_of, fill_value, objects_of
+from chunkfold.sources.direct_route import direct_of, fill_value, objects_of, server_time_of
 from chunkfold.sources.groups_above import groups_above
 from chunkfold.sources.ome_zarr import ImageLevel, level_at
 from chunkfold.sources.source import Source
@@ -32,7 +32,7 @@ from chunkfold.sources.zarr_arrays import (
 )
 from chunkfold.sources.zarr_reads import ByZarr
 from chunkfold.stores.chains import ChainStore
-from chunkfold.stores.expected import Expected
+from chunkfold.stores.expected import UNTOLD, Expected
 from chunkfold.stores.icechunk_store import Snapshot
 
 
@@ -47,6 +47,8 @@ class ZarrSource(Source):
     """Path or URL that it was named by, secrets and all; None if it was given as an array."""
     options: StorageOptions = field(default_factory=dict)
     """By which its store was opened."""
+    planned: int = UNTOLD
+    """When the run was planned, by its server's clock."""
 
     def __post_init__(self) -> None:
         refuse_code(self.array, self.name)
@@ -163,6 +165,10 @@ class ZarrSource(Source):
         """What people call stored objects."""
         return "shards" if self.shards else "chunks"
 
+    def object_key(self, place: tuple[int, ...]) -> str:
+        """Return its key."""
+        return f"'{self.array.metadata.encode_chunk_key(place)}'"
+
     @property
     def fill(self) -> Any:
         """The value of elements that are not stored."""
@@ -198,9 +204,8 @@ class ZarrSource(Source):
 
     def described(self) -> list[str]:
         """Say what it is, for the plan."""
-        array = self.array
-        shards = f" in shards of {array.shards}" if array.shards else ""
-        cells = f"chunks of {array.chunks}{shards}"
+        shards = f" in shards of {self.shards}" if self.shards else ""
+        cells = f"chunks of {self.chunks}{shards}"
         return [
             f"source    {self.name}",
             f"          {self.dtype}, shape {self.shape}, {cells}; {self.kind}",
@@ -218,6 +223,11 @@ class ZarrSource(Source):
         """
         return replace(self, array=opened_again(self.array, self.name))
 
+    def dated(self) -> ZarrSource:
+        """Return it as of now, by its server's clock."""
+        planned = server_time_of(self.array)
+        return self if planned == self.planned else replace(self, planned=planned)
+
     def check_unchanged(self) -> None:
         """Notice an array that was replaced or removed while it was read.
 
@@ -233,7 +243,7 @@ class ZarrSource(Source):
     @cached_property
     def direct(self) -> Direct | None:
         """How its chunks are read without zarr, if they can be."""
-        return direct_of(self.array)
+        return direct_of(self.array, self.planned)
 
     @cached_property
     def bounded(self) -> AnyArray:
@@ -266,16 +276,16 @@ class ZarrSource(Source):
         if self.direct is not None:
             self.direct.read(self.name, region, out, known)
             return
-        by_zarr = ByZarr(self.array, self.bounded, self.name, self.unit, remote=self.remote)
-        by_zarr.read(region, out, known)
+        objects = objects_of(self.array, self.planned)
+        reads = ByZarr(self.array, self.bounded, self.name, self.unit, objects, remote=self.remote)
+        reads.read(region, out, known)
 
     def file_runs(
         self, region: Sequence[slice], known: Expected | None, *, in_turn: bool
     ) -> Runs | None:
         """Return where the bytes of a region are in files, if its chunks have no codecs."""
-        return (
-            None if self.direct is None else self.direct.file_runs(region, known, in_turn=in_turn)
-        )
+        own = self.direct
+        return None if own is None else own.file_runs(region, known, in_turn=in_turn)
 
     def each(self, regions: Iterable[DirectRegion], out: InTurn) -> Iterator[None]:
         """Decode regions in turn, where `in_turn` allows it, and stop as `Direct.each` does.

@@ -17,6 +17,8 @@ import numpy as np
 from chunkfold.errors import ChangedError, MissingError
 
 _SECOND = 1_000_000_000
+UNTOLD = -1
+"""A time that no server told."""
 ObjectIndex = Sequence[int]
 """Of an object in the grid of objects."""
 
@@ -30,6 +32,22 @@ class ObjectState(NamedTuple):
     """When it was last written: nanoseconds since 1970, by the store's clock."""
     tag: str = ""
     """What the server calls this version of it (ETag), where it does."""
+
+    def refuse_later(self, planned: int) -> None:
+        """See that it was not written after a time: when the run was planned, by the same clock.
+
+        Servers tell both in whole seconds.
+
+        Raises
+        ------
+        ChangedError
+            If it was.
+        """
+        if planned != UNTOLD and self.modified // _SECOND > planned // _SECOND:
+            raise ChangedError(
+                f"it was written at {_written(self.modified)}, after the run was planned: that "
+                f"was at {_written(planned)} by the server's clock"
+            )
 
     def refuse_other(self, now: ObjectState) -> None:
         """See that a later answer is of the same version.

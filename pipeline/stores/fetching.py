@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from chunkfold.errors import ChangedError
 from chunkfold.refusals import ABSENT, denial, status_of
 from chunkfold.stores.asked_beside import Response
-from chunkfold.stores.expected import ObjectState
+from chunkfold.stores.expected import UNTOLD, ObjectState
 from chunkfold.stores.object_answers import ObjectAnswer, TooLargeError, answer_of, state_at
 from chunkfold.stores.objects import Span, StoredObject
 from chunkfold.stores.requests import RemoteRequest, flight
@@ -34,6 +34,8 @@ class ServerStore:
 
     store: Any
     name: str
+    planned: int = UNTOLD
+    """When the run was planned, by the server's clock: what was written later is refused."""
 
     async def ask(self, path: str, request: RemoteRequest[Response], **given: Any) -> Response:
         """Make a request for an object, as `Flight.ask`."""
@@ -46,8 +48,16 @@ class ServerStore:
         )
 
     async def get(self, path: str, most: int, span: Span | None = None) -> ObjectAnswer:
-        """Return an answer for an object or a span of it, as `answer_of`."""
-        return await self.ask(path, lambda: answer_of(self.store, path, most, span))
+        """Return an answer for an object or a span of it, as `answer_of`.
+
+        Raises
+        ------
+        ChangedError
+            If it was written after the run was planned.
+        """
+        answer = await self.ask(path, lambda: answer_of(self.store, path, most, span))
+        answer.state.refuse_later(self.planned)
+        return answer
 
     async def spans(
         self, path: str, spans: Sequence[Span], first: ObjectState
@@ -75,16 +85,18 @@ class ServerStore:
         return found
 
     async def head(self, path: str) -> ObjectState:
-        """Return an object's state."""
-        return await self.ask(path, lambda: state_at(self.store, path))
+        """Return an object's state; it raises as `get`."""
+        state = await self.ask(path, lambda: state_at(self.store, path))
+        state.refuse_later(self.planned)
+        return state
 
 
-def server_store_of(store: Any, hasty: Any = None) -> ServerStore:
+def server_store_of(store: Any, hasty: Any = None, planned: int = UNTOLD) -> ServerStore:
     """Return the server of a store of obstore's; `hasty` is the same, which tries nothing again."""
     told = getattr(store, "config", {})
     url = getattr(store, "url", "") or told.get("endpoint", "")
     name = urlsplit(str(url)).netloc or told.get("bucket", "")
-    return ServerStore(hasty or store, f"{type(store).__name__} {name}")
+    return ServerStore(hasty or store, f"{type(store).__name__} {name}", planned)
 
 
 def _joined(spans: Sequence[Span]) -> list[tuple[Span, list[Span]]]:
@@ -174,7 +186,7 @@ async def fetched(
     TooLargeError
         If it is larger than `most`.
     ChangedError
-        If it was written to between two answers.
+        If it was written to between two answers, or after the run was planned.
     """
     from obstore.exceptions import NotSupportedError
 

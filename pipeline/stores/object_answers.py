@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import http
 import http.client
 import urllib.error
 from dataclasses import dataclass
+from email.message import Message
 from email.utils import parsedate_to_datetime
 from typing import Any, cast
 
 from chunkfold.deadline import in_background
 from chunkfold.settings import stall_seconds
 from chunkfold.stores.content_encoding import decoded, encoding_of
-from chunkfold.stores.expected import ObjectState
+from chunkfold.stores.expected import UNTOLD, ObjectState
 from chunkfold.stores.listing import nanoseconds
 from chunkfold.stores.objects import Span
 from chunkfold.stores.plain_requests import answered, url_of
@@ -104,6 +107,41 @@ async def state_at(store: Any, path: str) -> ObjectState:
         if _NO_LENGTH not in str(error):
             raise
         return (await _without_length(store, path, 0, error, "HEAD")).state
+
+
+async def server_time(store: Any, path: str) -> int:
+    """Ask a server what time it is, by a request for the state of an object.
+
+    It is the object's own time where that is later: clocks of servers and of disks may differ.
+
+    Returns
+    -------
+    Nanoseconds since 1970; `UNTOLD` if the server does not tell, or not in time.
+    """
+    options, seconds = getattr(store, "client_options", None) or {}, stall_seconds()
+    if not (url := await url_of(store, path)):
+        return UNTOLD
+    with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
+        asked = in_background(lambda: _told_time(url, options, seconds))
+        return await asyncio.wait_for(asyncio.wrap_future(asked), seconds)
+    return UNTOLD
+
+
+def _told_time(url: str, options: Any, seconds: float) -> int:
+    """Return the time that an answer tells, or a refusal, but one that names another server."""
+    told: Message
+    try:
+        with answered(url, options, seconds, method="HEAD") as response:
+            told = response.headers
+    except urllib.error.HTTPError as refused:
+        with refused:
+            told = refused.headers
+            if refused.code < http.HTTPStatus.BAD_REQUEST:
+                return UNTOLD
+    if not (date := _time(told["Date"])):
+        return UNTOLD
+    age = int(told["Age"] or 0)  # since caches have the answer, whose date is of before
+    return max(date + age * 1_000_000_000, _time(told["Last-Modified"]))
 
 
 def state_of(meta: Any) -> ObjectState:

@@ -21,7 +21,7 @@ from chunkfold.redaction import without_secrets
 from chunkfold.refusals import RefusedError, denial, refusal, status_of
 from chunkfold.settings import retry_seconds, stall_seconds
 from chunkfold.stores.credentials import with_credentials
-from chunkfold.stores.expected import ObjectState
+from chunkfold.stores.expected import UNTOLD, ObjectState
 from chunkfold.stores.fetching import Fetched, ServerStore, SpansOf, fetched, server_store_of
 from chunkfold.stores.listing import Entry, listed
 from chunkfold.stores.objects import Span, StoredObject
@@ -134,6 +134,8 @@ class RemoteObjects:
     """Statuses of answers that mean that an object is not stored, beside 404."""
     hasty: Any = None
     """The same store, which does not try again by itself, if there is such a one."""
+    planned: int = UNTOLD
+    """When the run was planned, by the server's clock: what was written later is refused."""
 
     @property
     def where(self) -> str:
@@ -148,7 +150,7 @@ class RemoteObjects:
     @cached_property
     def server(self) -> ServerStore:
         """Whom it asks."""
-        return server_store_of(self.store, self.hasty)
+        return server_store_of(self.store, self.hasty, self.planned)
 
     def start(
         self,

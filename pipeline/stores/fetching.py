@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 from chunkfold.errors import ChangedError
 from chunkfold.refusals import ABSENT, denial, status_of
-from chunkfold.stores.asked_beside import Response
 from chunkfold.stores.expected import UNTOLD, ObjectState
+from chunkfold.stores.hedged_requests import Response
 from chunkfold.stores.object_answers import ObjectAnswer, TooLargeError, answer_of, state_at
 from chunkfold.stores.objects import Span, StoredObject
 from chunkfold.stores.requests import RemoteRequest, flight

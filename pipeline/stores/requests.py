@@ -18,7 +18,7 @@ from typing import Any
 
 from chunkfold.awake import Awake
 from chunkfold.settings import REQUESTS, RETRY_S
-from chunkfold.stores.asked_beside import Response, first_answer
+from chunkfold.stores.hedged_requests import Response, first_answer
 from chunkfold.stores.request_limit import RequestLimit
 from chunkfold.stores.servers import RetryDelay, Server
 from chunkfold.stores.transient_faults import Fault

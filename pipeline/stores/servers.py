@@ -15,7 +15,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from chunkfold.stores.asked_beside import Patience
+from chunkfold.stores.hedged_requests import Patience
 from chunkfold.stores.request_limit import RequestLimit
 from chunkfold.stores.retry_after import too_long
 from chunkfold.stores.transient_faults import Fault

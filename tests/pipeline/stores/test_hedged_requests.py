@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from chunkfold.stores.asked_beside import Patience
+from chunkfold.stores.hedged_requests import Patience
 from chunkfold.stores.requests import Flight
 from chunkfold.stores.transient_faults import Fault
 

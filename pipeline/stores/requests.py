@@ -47,7 +47,7 @@ class Requests:
     """How often a server said when it wants to be asked again (`Retry-After`)."""
     longest_wait_s: float = 0.0
     """The longest of those times."""
-    beside: int = 0
+    hedged: int = 0
     """Of the requests, those that were made beside others that took long."""
 
     def __add__(self, other: Requests) -> Requests:
@@ -60,7 +60,7 @@ class Requests:
             fewest,
             self.waits + other.waits,
             max(self.longest_wait_s, other.longest_wait_s),
-            self.beside + other.beside,
+            self.hedged + other.hedged,
         )
 
 
@@ -89,7 +89,7 @@ class Flight:
         self._most, self._bytes, self._retry_s = REQUESTS, FLIGHT_BYTES, RETRY_S
         self._held = 0
         self._for_bytes: collections.deque[tuple[int, asyncio.Future[None]]] = collections.deque()
-        self._made = self._again = self._beside = 0
+        self._made = self._again = self._hedged = 0
         self._awake = Awake()
         self._loop.call_soon(self._look)
         self._thread = threading.Thread(
@@ -225,21 +225,21 @@ class Flight:
     def _count(self) -> None:
         """Count a request that is made beside another."""
         self._made += 1
-        self._beside += 1
+        self._hedged += 1
 
     def taken(self) -> Requests:
         """Return what happened since this was asked last."""
-        made, again, beside = self._made, self._again, self._beside
+        made, again, hedged = self._made, self._again, self._hedged
         self._made -= made
         self._again -= again
-        self._beside -= beside
+        self._hedged -= hedged
         servers = list(self._servers.values())
         waits, longest = (
             zip(*(server.taken() for server in servers), strict=True) if servers else ((), ())
         )
         least = min((server.window.least for server in servers), default=0)
         return Requests(
-            made, again, self._most, int(least), sum(waits), max(longest, default=0.0), beside
+            made, again, self._most, int(least), sum(waits), max(longest, default=0.0), hedged
         )
 
 

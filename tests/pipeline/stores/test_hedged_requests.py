@@ -74,8 +74,8 @@ def test_requests_that_stall_are_made_again_within_the_bound(most: int, stalls: 
     assert server.most <= most
     told = flight.taken()
     late = sum(number % 100 < 100 * stalls for number in numbers)
-    assert told.beside >= late
-    assert told.made == len(numbers) + told.beside
+    assert told.hedged >= late
+    assert told.made == len(numbers) + told.hedged
     assert told.again == 0
     assert flight.waited(lambda: _settled(server))
 

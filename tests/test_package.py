@@ -282,7 +282,8 @@ def test_arrays_beside_a_source_are_opened_in_one_place():
 
 def test_the_public_names_are_these():
     assert sorted(cf.__all__) == [
-        "Accumulate", "BuildError", "BusyError", "CancelledError", "ChunkError", "ChunkfoldError",
+        "Accumulate", "AlignmentWarning", "BuildError", "BusyError", "CancelledError", "ChunkError",
+        "ChunkfoldError",
         "ClusterError", "Device", "DeviceError", "EmptyWarning", "ExactArray", "IncompleteError",
         "JobError", "LawsWarning", "LocalOpenCLCluster", "MissingWarning", "Monoid", "MonoidError",
         "NaNWarning", "PackedWarning", "PlaceWarning", "Plan", "PlanError", "RangeError",

@@ -76,7 +76,7 @@ def check_names(names: Sequence[str]) -> None:
 def memory_bytes(memory: Any) -> int:
     """Return what `memory` is in bytes."""
     plain = isinstance(memory, (int, float, np.integer)) and not isinstance(memory, bool)
-    if isinstance(memory, str) and is_number(memory) and float(memory) > 0:
+    if isinstance(memory, str) and is_number(memory):
         raise PlanError(
             f"memory is {memory!r}, a number without a unit: write the unit, as in '2 GiB'"
         )

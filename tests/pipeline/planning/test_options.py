@@ -24,7 +24,7 @@ from chunkfold.planning.options import Options
         ({"on_bad_chunk": "fill"}, "on_bad_chunk is 'fill'; there are: 'stop', 'skip'"),
         ({"variant": "trees"}, "variant is 'trees'; there are: 'tree', 'work_group', 'sub_group'"),
         ({"variant": 3}, "variant is 3; there are"),
-        ({"memory": "2 parsecs"}, "memory is '2 parsecs'; give bytes"),
+        ({"memory": "2 parsecs"}, "memory is '2 parsecs'; give a size with its unit"),
         ({"storage_options": "anon"}, "storage_options is a mapping of names, not str"),
         ({"by_axis": 0}, "by_axis is 0, but there are no labels: give them with by="),
         ({"groups": [1]}, r"groups is \[1\], but there are no labels"),

@@ -75,7 +75,7 @@ def test_files_elsewhere_need_leave(tmp_path: Path, way: Callable, spelling: str
         file["z"] = VALUES
         way(file, other)
     place = f"{folder}/a.h5/x"
-    with pytest.raises(SourceError, match=f"without leave .*--allow-targets {tmp_path}/elsewhere"):
+    with pytest.raises(SourceError, match=f"without leave .*allow_targets='{tmp_path}/elsewhere"):
         open_source(place)
     for leave in (f"{tmp_path}/elsewhere", f"{tmp_path}/"):
         assert cf.reduce(place, allow_targets=[leave]) == 15

@@ -78,7 +78,7 @@ def test_files_of_this_host_need_leave(
         place = f"{web.url}/refs.json/x"
     if where == "tables":
         place = f"{as_tables(web.folder, target)}/x"
-    with pytest.raises(SourceError, match=r"without leave .*--allow-targets /") as found:
+    with pytest.raises(SourceError, match=r"without leave .*allow_targets='/") as found:
         cf.reduce(place)
     assert not isinstance(found.value, cf.ChunkError)
     assert cf.reduce(place, allow_targets=[f"{tmp_path}/"]) == 15
@@ -300,7 +300,7 @@ def test_origins_are_scheme_host_and_port_or_bucket():
             of_web.checked(target)
     bucket = Targets("s3://bucket/refs.json")
     assert bucket.checked("s3://bucket/other/key") == "s3://bucket/other/key"
-    with pytest.raises(SourceError, match="--allow-targets s3://bucket2/"):
+    with pytest.raises(SourceError, match="allow_targets='s3://bucket2/"):
         bucket.checked("s3://bucket2/key")
     file = Targets("/data/refs.json")
     assert file.checked("s3://any/key") == "s3://any/key"

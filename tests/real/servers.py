@@ -142,8 +142,8 @@ def ceph(folder: Path) -> Iterator[Ceph]:
     try:
         _start(made, "mon", ["ceph-mon", *config, "-i", "a", "-f"])
         identity = str(uuid.uuid4())
-        run(["ceph", *config, "osd", "new", identity])
-        run(["ceph", *config, "osd", "crush", "add", "osd.0", "1", "root=default", "host=here"])
+        asked(["ceph", *config, "osd", "new", identity])
+        asked(["ceph", *config, "osd", "crush", "add", "osd.0", "1", "root=default", "host=here"])
         run(["ceph-osd", *config, "-i", "0", "--mkfs", "--osd-uuid", identity])
         _start(made, "osd", ["ceph-osd", *config, "-i", "0", "-f"])
         _start(made, "rgw", ["radosgw", *config, "-n", "client.rgw.a", "-f"])
@@ -182,6 +182,14 @@ def _start(made: Ceph, name: str, command: Sequence[object]) -> None:
     with (made.folder / f"{name}.out").open("w") as log:
         words = [str(word) for word in command]
         made.processes[name] = subprocess.Popen(words, stdout=log, stderr=log)
+
+
+def asked(command: Sequence[object], seconds: float = 60) -> None:
+    """Run a command of a monitor that has just started: on a busy host it may not know it yet."""
+    deadline = time.monotonic() + seconds
+    while (done := finished(command, seconds)).returncode and time.monotonic() < deadline:
+        time.sleep(1)
+    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
 
 
 def run(command: Sequence[object], seconds: float = 60) -> None:

@@ -1,4 +1,4 @@
-"""Which bytes of which files go where in a device's buffer: plain arrays, cut in pieces."""
+"""Plan which bytes of which files go where in a device's buffer, and cut them in pieces."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ class Runs(NamedTuple):
     names: Sequence[str]
     """Paths of files."""
     files: np.ndarray
-    """Of each file: its size, the latest time at which it may have been written in nanoseconds
-    since 1970, both `UNKNOWN` where anything goes, and the nanoseconds by which times are told."""
+    """A row for each file: its size; the latest time at which it may have been written, in
+    nanoseconds since 1970; and the resolution of times, in nanoseconds. `UNKNOWN` size or time:
+    any will do."""
     runs: np.ndarray
-    """Of each run: the number of its file, its offset there, its place in the buffer, its size."""
+    """A row for each run: the number of its file, its offset in it, its place in the buffer, and
+    its size."""
 
 
 def together(each: Sequence[tuple[Runs, int]]) -> Runs:
@@ -37,16 +39,17 @@ def together(each: Sequence[tuple[Runs, int]]) -> Runs:
 
 @dataclass(frozen=True)
 class Commands:
-    """What `feed.c` is given; int64 arrays in C order."""
+    """The commands for `feed.c`; int64 arrays in C order."""
 
     names: bytes
     """Paths, each with a zero byte behind it."""
     files: np.ndarray
-    """Of each file: where its path begins in `names`, size, newest, unit."""
+    """A row for each file: where its path begins in `names`, size, latest time, resolution."""
     runs: np.ndarray
-    """Of each run: file, offset, size, place in its piece."""
+    """A row for each run: file, offset, size, place in its piece."""
     pieces: np.ndarray
-    """Of each piece: its first run, the number of its runs, its place in the buffer, its size."""
+    """A row for each piece: its first run, how many runs it has, its place in the buffer, its
+    size."""
 
 
 def commands_of(given: Runs, piece_bytes: int) -> Commands:

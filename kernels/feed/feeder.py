@@ -62,7 +62,7 @@ class Feeder:
             memory = [pinned(opened, queue, piece_bytes) for _ in range(SLOTS)]
             self._pumps.append(_Pump(queue, memory))
         self._native: Native | None = None if opened.device.lacks("native_feed") else native()
-        self._uploaded_ns = 0
+        self._uploaded_ns, self._process = 0, os.getpid()
         if self._native is None:
             self._free = list(self._pumps)
             self._threads = ThreadPoolExecutor(threads, "chunkfold-feed")
@@ -111,12 +111,12 @@ class Feeder:
         """End the threads, when nobody waits for them any more."""
         if self._native is None:
             self._threads.shutdown()
-        elif self._pool:
+        elif self._pool and self._process == os.getpid():  # a fork has no threads to wait for
             self._native.close(self._pool)
             self._pool = None
 
     def __del__(self) -> None:
-        """Let no upload outlive the memory that it reads."""
+        """End the threads before the memory that they use is freed."""
         with contextlib.suppress(Exception):
             self.close()
 

@@ -1,4 +1,4 @@
-"""Which bytes of which chunks, stored as they are, make up a region: pure functions."""
+"""Find the bytes of chunks without codecs that make up a region: pure functions."""
 
 from __future__ import annotations
 

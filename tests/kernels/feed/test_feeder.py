@@ -221,3 +221,20 @@ def test_native_code_is_clean_whatever_it_is_given(tmp_path: Path, checks: str):
     counts = dict(one.split(":") for one in done.stdout.split())
     for why in "01478":  # done, refused, other sizes, ends, devices that fail
         assert int(counts[why]), counts
+
+
+def test_a_forked_process_leaves_the_threads_alone(device: Device, tmp_path: Path):
+    """It has none: to wait for them would be for ever."""
+    opened = DeviceContext(device)
+    files, feeder = Files(tmp_path, [PIECE]), Feeder(opened, 2, PIECE)
+    child = os.fork()
+    if not child:
+        feeder.close()
+        os._exit(0)
+    deadline = time.monotonic() + 20
+    while not (ended := os.waitpid(child, os.WNOHANG))[0]:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert ended[1] == 0
+    runs = files.runs((0, 0, 0, PIECE))
+    assert np.array_equal(fed(opened, feeder, runs, PIECE), files.wanted(runs))

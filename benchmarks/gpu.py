@@ -135,7 +135,7 @@ def made(folder: Path, row: Row, gib: float) -> tuple[str, int]:
     zarr.config.set({"async.concurrency": 16})
     array[: row.chunk[0], : row.chunk[1], : row.chunk[2]] = few[0]
     (first,) = [one for one in path.rglob("*") if one.is_file() and one.name != "zarr.json"]
-    stored = [few[0].tobytes()] * 0
+    stored: list[bytes] = []
     for one in few:
         array[: row.chunk[0], : row.chunk[1], : row.chunk[2]] = one
         stored.append(first.read_bytes())

@@ -91,10 +91,7 @@ def most_requests() -> int:
     PlanError
         If it is no such number.
     """
-    given = dask.config.get(_REQUESTS, REQUESTS)
-    if not isinstance(given, int) or isinstance(given, bool) or given < 1:
-        raise PlanError(f"{_REQUESTS} is {given!r}; give a number of at least 1")
-    return given
+    return _count(_REQUESTS, REQUESTS)
 
 
 def retry_seconds() -> float:
@@ -139,10 +136,7 @@ def worker_losses() -> int:
     PlanError
         If it is no such number.
     """
-    given = dask.config.get(WORKER_LOSSES, LOSSES)
-    if not isinstance(given, int) or isinstance(given, bool) or given < 1:
-        raise PlanError(f"{WORKER_LOSSES} is {given!r}; give a number of at least 1")
-    return given
+    return _count(WORKER_LOSSES, LOSSES)
 
 
 def dashboard_address() -> str:
@@ -181,6 +175,13 @@ WAITS: Mapping[str, float] = {
 def wait_seconds(name: str) -> float:
     """Return how long something is waited for: a setting of `WAITS`; see `_time`."""
     return _time(name, WAITS[name])
+
+
+def _count(name: str, default: int) -> int:
+    given = dask.config.get(name, default)
+    if not isinstance(given, int) or isinstance(given, bool) or given < 1:
+        raise PlanError(f"{name} is {given!r}; give a number of at least 1")
+    return given
 
 
 def _time(name: str, default: float) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 
 from chunkfold.errors import PlanError
 from chunkfold.sources.axis_names import axis_names
-from chunkfold.sources.ome_zarr import ImageLevel, images, levels_of, ome_of, path_of
+from chunkfold.sources.ome_zarr import AXIS_NAMES, ImageLevel, images, levels_of, ome_of, path_of
 from chunkfold.sources.source import Source
 from chunkfold.sources.zarr_source import ZarrSource
 from chunkfold.workflows.ome_transforms import Placing, placing_of
@@ -20,7 +20,6 @@ VERSION = "0.5"
 _TYPES = {"t": "time", "time": "time", "c": "channel", "channel": "channel",
           "z": "space", "y": "space", "x": "space"}  # fmt: skip
 _ORDER = ("time", "channel", None, "space")
-_UNNAMED = ("t", "c", "z", "y", "x")
 _OF_IMAGE = ("omero", "image-label")
 """Metadata beside `multiscales` that hold for an image wherever it is."""
 
@@ -82,7 +81,7 @@ def image_of(source: Source) -> Image:
     ndim = len(source.shape)
     names = axis_names(source, range(ndim)) or [None] * ndim
     if not any(names):
-        names = list(_UNNAMED[len(_UNNAMED) - ndim :]) if ndim <= len(_UNNAMED) else names
+        names = list(AXIS_NAMES[len(AXIS_NAMES) - ndim :]) if ndim <= len(AXIS_NAMES) else names
     axes = []
     for number, name in enumerate(names):
         if name is None:

@@ -48,8 +48,8 @@ def project(
         axes that are left, whose coordinates come along, and those of the source's attributes that
         are true of them; `chunkfold` among them says what was done. An op that has axes of its own
         (histogram, minmax) is refused, and so is one that is called as an axis that is left, or as
-        an array that comes along. A projection of an
-        OME-Zarr image is an image too, if the axes that are left allow it.
+        an array that comes along. A projection of an OME-Zarr image is an image too, if the axes
+        that are left allow it.
     op, options
         The fields of `chunkfold.planning.options.Options`.
     overwrite

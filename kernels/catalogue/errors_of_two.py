@@ -1,4 +1,4 @@
-"""How far one array is from another: bias, mean absolute and root mean square error.
+"""Errors of one array against another: bias, mean absolute and root mean square error.
 
 Exact, and rounded once, with weights too. They follow Willmott and Matsuura, "Advantages of the
 mean absolute error (MAE) over the root mean square error (RMSE)", 2005.

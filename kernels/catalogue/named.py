@@ -71,7 +71,7 @@ def is_known(monoid: Monoid) -> bool:
 
 
 def divides_by_weights(monoid: Monoid) -> bool:
-    """Whether weights of a reduction say how often elements are there, so that none is negative."""
+    """Tell whether a reduction divides by its weights; then none may be negative."""
     return isinstance(monoid.of_inputs, WeightedQuantiles) or _of_shares(monoid) is not None
 
 

@@ -23,7 +23,7 @@ from chunkfold.kernels.program.device_context import DeviceContext, device_error
 PIECE_BYTES = 4 << 20
 """A slot's: it stays in a core's cache between reading and uploading."""
 SLOTS = 2
-"""Of a thread: one is filled while the other is uploaded."""
+"""Slots of a thread: one is filled while the other is uploaded."""
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _REASONS = {
     1: "a command is out of bounds",
@@ -42,7 +42,7 @@ class NotFed(Exception):  # noqa: N818 # it is no error of the user's: others re
 
 
 class _Pump(NamedTuple):
-    """What one thread has."""
+    """The queue and the slots of one thread."""
 
     queue: cl.CommandQueue
     memory: list[np.ndarray]

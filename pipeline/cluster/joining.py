@@ -114,7 +114,7 @@ async def serve(
 
 
 async def _retired(nannies: Sequence[DeviceNanny]) -> None:
-    """Let the scheduler know that workers go as planned, and have their results go to others."""
+    """Retire workers: the scheduler moves their results to others."""
     for nanny in nannies:
         nanny.close_gracefully()  # it starts no other worker
     addresses = [nanny.worker_address for nanny in nannies if nanny.worker_address]

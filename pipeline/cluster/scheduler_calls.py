@@ -17,7 +17,7 @@ SPAN = {"name": ("chunkfold",), "ids": ("chunkfold",)}
 
 
 STOPPED = "chunkfold-stopped-"
-"""What the scheduler's reason begins with to remove a worker that is not heard."""
+"""The beginning of the scheduler's reason for a worker that was removed unheard."""
 
 
 def on_loop(client: Client, call: Callable[[Any], Coroutine[Any, Any, Any]]) -> Future[Any]:

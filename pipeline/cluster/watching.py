@@ -22,7 +22,7 @@ class Watched:
     """What a look at the workers found."""
 
     workers: int = 0
-    """How many were there, as of a few seconds ago."""
+    """The number of workers, a few seconds ago."""
     nobody: float = 0.0
     """For how long no worker was heard, in seconds."""
     late: str = ""

@@ -122,7 +122,7 @@ def started(objects: RemoteObjects, wanted: Iterator[Wanted]) -> Iterator[Iterat
     taken and not read too: others wait for that room, and an error holds what its frames hold.
     """
     begun = WeakSet[PendingResponse[Fetched | None]]()
-    """Those that are read are not kept."""
+    """It keeps none that was read."""
 
     def ask(one: WantedObject) -> WantedObject:
         found = one if one.lacks else one.started(objects)

@@ -15,7 +15,7 @@ import numpy as np
 from chunkfold.errors import PlanError
 from chunkfold.planning.options import Options
 from chunkfold.sources.axis_names import AxisOption, Named
-from chunkfold.sources.named_labels import coordinate_of, may_name
+from chunkfold.sources.named_labels import is_coordinate, may_name
 from chunkfold.sources.resampling import resamplings
 
 
@@ -77,7 +77,7 @@ def stands_beside(data: Named, text: str) -> bool:
     if not may_name(text):
         return True
     head = text.rpartition(".")[0]
-    return any(name and coordinate_of(name, data) is not None for name in (text, head))
+    return any(name and is_coordinate(name, data) for name in (text, head))
 
 
 def _is_plain(one: Any) -> bool:

@@ -82,9 +82,11 @@ def aligned(values: np.ndarray, source: Source, data: Named | None) -> np.ndarra
     PlanError
         If a coordinate that both have has other values.
     """
-    if data is None or not set(source.dims or ()) & set(data.dims or ()) - {None}:
+    here, there = set(() if data is None else data.dims or ()), set(source.dims or ())
+    if data is None or not here & there - {None}:
         return values
-    found = alignment(coordinates_of(data), coordinates_of(source), source.dims or ())
+    known, own = coordinates_of(data, here - there), coordinates_of(source, there - here)
+    found = alignment(known, own, source.dims or ())
     for told in found.differences.values():
         raise PlanError(
             f"{source.name} has other places than {data.name}: {told}; give the same places of "

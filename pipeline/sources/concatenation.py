@@ -149,21 +149,21 @@ class ConcatenatedSource(Source):
 
     def check_unchanged(self) -> None:
         """Notice that any was replaced."""
-        _each(self.parts.values(), lambda part: part.check_unchanged())
+        each_part(self.parts.values(), lambda part: part.check_unchanged())
 
     def reopened(self) -> Source:
         """Return it as it is now."""
-        return concatenated(_each(self.parts.values(), lambda part: part.reopened()), self.axis)
+        return concatenated(each_part(self.parts.values(), lambda part: part.reopened()), self.axis)
 
     def dated(self) -> Source:
         """Return it as of now."""
-        return concatenated(_each(self.parts.values(), lambda part: part.dated()), self.axis)
+        return concatenated(each_part(self.parts.values(), lambda part: part.dated()), self.axis)
 
     def listing(self) -> Listing | None:
         """List what is stored, where objects of all make up one grid."""
         if not self.aligned:
             return None
-        listed = _each(self.parts.values(), lambda part: part.listing())
+        listed = each_part(self.parts.values(), lambda part: part.listing())
         found = [one for one in listed if one is not None]
         if len(found) < len(listed):
             return None
@@ -294,7 +294,7 @@ def _called(parts: Sequence[Source], axis: int) -> str:
     return f"{', '.join(shown)} ({len(named):,} along axis {axis})"
 
 
-def _each(parts: Iterable[Source], call: Callable[[Source], T]) -> list[T]:
+def each_part(parts: Iterable[Source], call: Callable[[Source], T]) -> list[T]:
     """Do something with each part, with several at once; raises what the first one raised."""
     with ThreadPoolExecutor(_AT_ONCE, "chunkfold-parts") as pool:
         return list(pool.map(call, parts))

@@ -43,10 +43,7 @@ _MOST_DAYS = 1e13
 _FAR_DAYS = 4e6
 """The years that four digits write are not so many."""
 _UNITS = (("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1))
-_COUNTED = (
-    ("days", _DAY_NS), ("hours", 3_600 * 10**9), ("minutes", 60 * 10**9), ("seconds", 10**9),
-    ("milliseconds", 10**6), ("microseconds", 10**3), ("nanoseconds", 1),
-)  # fmt: skip
+_COUNTED = tuple((names[-1], ns) for names, ns in _UNITS_NS.items())
 """Units of dates that are counted anew, the coarsest first."""
 
 

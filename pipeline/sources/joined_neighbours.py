@@ -7,14 +7,12 @@ axis. Each is decoded with its own units and calendar where these differ.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from chunkfold.errors import SourceError
-from chunkfold.sources.concatenation import ConcatenatedSource
+from chunkfold.sources.concatenation import ConcatenatedSource, each_part
 from chunkfold.sources.joined_values import (
     UNITS,
     Stored,
@@ -28,14 +26,11 @@ from chunkfold.units import size_text
 
 Find = Callable[[Source, str], Neighbour | None]
 """Finds an array in the group of one source."""
-_AT_ONCE = 16
-"""Arrays that are read at the same time: most of it is waiting for stores."""
 _MOST_BYTES = 256 << 20
 """A joined array is held in memory; labels and weights may have so many bytes."""
 _BOUNDS = ("bounds", "climatology")
 """Attributes that name an array which has the units of the one that has them."""
 _known: WeakKeyDictionary[ConcatenatedSource, dict[str, Neighbour | None]] = WeakKeyDictionary()
-T = TypeVar("T")
 
 
 def joined_neighbour(source: ConcatenatedSource, name: str, find: Find) -> Neighbour | None:
@@ -83,7 +78,7 @@ class _Joining:
             same = one.axes_among(names) == dims and are_equal(stored, Stored.of(part.name, one))
             return None if same else part.name
 
-        unlike = next((one for one in _each(self._parts, other) if one is not None), None)
+        unlike = next((one for one in each_part(self._parts, other) if one is not None), None)
         if unlike is None:
             return first
         nbytes = first.nbytes * self.source.starts[-1]
@@ -166,7 +161,7 @@ class _Joining:
             units = {key: said[key] for key in UNITS if key in said}
             return None if one is None else Stored.of(part.name, one, units)
 
-        return [one for one in _each(self._parts, read) if one is not None]
+        return [one for one in each_part(self._parts, read) if one is not None]
 
     def _check(self, own: Sequence[Stored], lengths: Sequence[int], n: int) -> None:
         """Raise if arrays do not have the extents of their parts, or unlike ones elsewhere."""
@@ -178,8 +173,3 @@ class _Joining:
                     f"{one.part}: its {self.name!r} has shape {shape}, where its data and the "
                     f"first part's {self.name!r} ask for {wanted}"
                 )
-
-
-def _each(parts: Iterable[Source], call: Callable[[Source], T]) -> list[T]:
-    with ThreadPoolExecutor(_AT_ONCE, "chunkfold-coordinates") as pool:
-        return list(pool.map(call, parts))

@@ -18,6 +18,7 @@ from chunkfold.sources.axis_names import Named
 from chunkfold.sources.cf_packing import MISSING, SCALING
 from chunkfold.sources.data_arrays import DataArrays
 from chunkfold.sources.labels import GivenLabels, is_missing, plain_labels, refuse_many
+from chunkfold.sources.neighbour_array import Neighbour
 from chunkfold.sources.neighbours import neighbour
 from chunkfold.sources.source import Source
 from chunkfold.stores.remote import message_of
@@ -165,10 +166,27 @@ def coordinate_of(name: str, data: Named) -> DecodedArray | None:
     return _stored(name, data) if isinstance(data, Source) else None
 
 
-def _stored(name: str, data: Source) -> DecodedArray | None:
+def is_coordinate(name: str, data: Named) -> bool:
+    """Tell whether an array of a name stands beside data, without reading it.
+
+    Raises
+    ------
+    SourceError
+        If it cannot be opened.
+    """
+    if isinstance(data, DataArrays):
+        return name in data.arrays[0].coords
+    return isinstance(data, Source) and _neighbour(name, data) is not None
+
+
+def _neighbour(name: str, data: Source) -> Neighbour | None:
     if not name or "/" in name or name.startswith("."):
         return None
-    found = neighbour(data, name)
+    return neighbour(data, name)
+
+
+def _stored(name: str, data: Source) -> DecodedArray | None:
+    found = _neighbour(name, data)
     if found is None:
         return None
     refuse_many(name, found.nbytes, math.prod(found.shape))

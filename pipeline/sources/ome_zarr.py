@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-_WITHOUT_NAMES = ("t", "c", "z", "y", "x")
+AXIS_NAMES = ("t", "c", "z", "y", "x")
 """Axes of images in versions 0.1 and 0.2, whose metadata name none."""
 _NAME = re.compile(r"\w[\w -]*")
 
@@ -33,7 +33,7 @@ class ImageLevel:
         """The axes as version 0.4 has them; None if they cannot be understood."""
         said = self.image.get("axes")
         if said is None and "coordinateSystems" not in self.image:
-            said = _WITHOUT_NAMES
+            said = AXIS_NAMES
         if not isinstance(said, (list, tuple)):
             return None
         axes = [{"name": one} if isinstance(one, str) else one for one in said]

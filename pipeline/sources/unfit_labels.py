@@ -17,6 +17,7 @@ from chunkfold.sources.coordinate_texts import (
     some_text,
     value_text,
 )
+from chunkfold.sources.labels import is_missing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +55,7 @@ def refuse_unfit_method(
             f"{name}: {dim!r} {_disorder(coordinate, index)}, so that sel_method={method!r} finds "
             "nothing in it: name values that it has, or select by positions"
         )
-    if any(one is None or bool(one != one) for one in _values(wanted)):
+    if any(map(is_missing, _values(wanted))):
         raise PlanError(
             f"{name}: {label_text(wanted)} of {dim!r} is no value that others are near to: leave "
             f"sel_method={method!r} out, or give values"

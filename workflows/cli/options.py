@@ -133,36 +133,34 @@ mask_and_scale = click.option(
 )
 
 
-def _set_absent_status(
-    context: click.Context, _option: click.Parameter, given: tuple[str, ...]
-) -> None:
-    if given:
-        context.with_resource(dask.config.set({ABSENT_STATUS: [int(one) for one in given]}))
+def _configured(
+    name: str, value: Callable[[Any], Any]
+) -> Callable[[click.Context, click.Parameter, Any], None]:
+    """Return a callback that puts an option, if it is given, into Dask's configuration."""
+
+    def set_it(context: click.Context, _option: click.Parameter, given: Any) -> None:
+        if given:
+            context.with_resource(dask.config.set({name: value(given)}))
+
+    return set_it
 
 
 absent_status = click.option(
     "--absent-status",
     multiple=True,
     type=click.Choice([str(status) for status in ABSENT]),
-    callback=_set_absent_status,
+    callback=_configured(ABSENT_STATUS, lambda given: [int(one) for one in given]),
     expose_value=False,
     help="The server of a URL answers so for chunks that are not stored; may be repeated. Without "
     "it such a chunk cannot be read.",
 )
 
 
-def _set_allow_targets(
-    context: click.Context, _option: click.Parameter, given: tuple[str, ...]
-) -> None:
-    if given:
-        context.with_resource(dask.config.set({ALLOW_TARGETS: list(given)}))
-
-
 allow_targets = click.option(
     "--allow-targets",
     multiple=True,
     metavar="PREFIX",
-    callback=_set_allow_targets,
+    callback=_configured(ALLOW_TARGETS, list),
     expose_value=False,
     help="References, and links of HDF5 files, may lead to addresses below this one, too: "
     "s3://bucket/, https://host/, /data/; may be repeated. Without it they lead to their own "
@@ -206,16 +204,11 @@ tls = stacked(
 """What a scheduler at a tls:// address is connected with."""
 
 
-def _set_worker_losses(context: click.Context, _option: click.Parameter, given: int | None) -> None:
-    if given is not None:
-        context.with_resource(dask.config.set({WORKER_LOSSES: given}))
-
-
 worker_losses = click.option(
     "--worker-losses",
     metavar="N",
     type=Whole(min=1),
-    callback=_set_worker_losses,
+    callback=_configured(WORKER_LOSSES, int),
     expose_value=False,
     help="End with 4 where a block loses its worker so many times: it may be what kills them. "
     f"Workers that are sent away do not count.  [default: {LOSSES}]",

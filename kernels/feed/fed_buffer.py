@@ -39,7 +39,7 @@ class FedBuffer:
     def ready(self) -> None:
         """Do nothing: uploads wait for the last fold, on the device."""
 
-    def fed(self, runs: Runs) -> bool:
+    def feed_from_files(self, runs: Runs) -> bool:
         """Bring runs of files into the buffer; False if they are not as they were planned.
 
         Raises
@@ -57,15 +57,18 @@ class FedBuffer:
         return True
 
     def begin(self) -> np.ndarray:
-        """Wait for the last upload; return memory, uint8, to be filled; raises as `fed`."""
+        """Wait for the last upload; return memory, uint8, to be filled.
+
+        It raises as `feed_from_files`.
+        """
         if self._memory is None:
             with device_errors(self._opened.device, f"allocating {self.nbytes} bytes"):
                 self._memory = pinned(self._opened, self._queue, self.nbytes)
         self._drain_upload()
         return self._memory
 
-    def filled(self, nbytes: int) -> None:
-        """Upload the first bytes of that memory; raises as `fed`."""
+    def upload(self, nbytes: int) -> None:
+        """Upload the first bytes of that memory; raises as `feed_from_files`."""
         assert self._memory is not None
         with device_errors(self._opened.device, f"uploading {nbytes} bytes"):
             self._upload = cl.enqueue_copy(

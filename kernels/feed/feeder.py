@@ -41,7 +41,7 @@ class NotFed(Exception):  # noqa: N818 # it is no error of the user's: others re
     """A run of bytes could not be read as it was planned."""
 
 
-class _Pump(NamedTuple):
+class _ThreadResources(NamedTuple):
     """The queue and the slots of one thread."""
 
     queue: cl.CommandQueue
@@ -56,19 +56,19 @@ class Feeder:
 
     def __init__(self, opened: DeviceContext, threads: int, piece_bytes: int = PIECE_BYTES) -> None:
         self._opened, self._piece_bytes = opened, piece_bytes
-        self._pumps = []
+        self._resources = []
         for _ in range(threads):
             queue = opened.queue()
             memory = [pinned(opened, queue, piece_bytes) for _ in range(SLOTS)]
-            self._pumps.append(_Pump(queue, memory))
+            self._resources.append(_ThreadResources(queue, memory))
         self._native: Native | None = None if opened.device.lacks("native_feed") else native()
         self._uploaded_ns, self._process = 0, os.getpid()
         if self._native is None:
-            self._free = list(self._pumps)
+            self._idle = list(self._resources)
             self._threads = ThreadPoolExecutor(threads, "chunkfold-feed")
             return
-        queues = (ctypes.c_void_p * threads)(*(one.queue.int_ptr for one in self._pumps))
-        slots = [slot.ctypes.data for one in self._pumps for slot in one.memory]
+        queues = (ctypes.c_void_p * threads)(*(one.queue.int_ptr for one in self._resources))
+        slots = [slot.ctypes.data for one in self._resources for slot in one.memory]
         self._pool: Any = self._native.open(
             self._native.opencl,
             threads,
@@ -149,13 +149,13 @@ class Feeder:
     ) -> tuple[int, int, int]:
         pieces = commands.pieces.tolist()
         futures = [
-            self._threads.submit(self._bring, commands, runs, piece, buffer, after)
+            self._threads.submit(self._read_and_upload, commands, runs, piece, buffer, after)
             for piece in pieces
         ]
         each = [future.result() for future in futures]
         return next((one for one in each if one[0]), (0, 0, -1))
 
-    def _bring(
+    def _read_and_upload(
         self,
         commands: Commands,
         runs: Runs,
@@ -165,28 +165,28 @@ class Feeder:
     ) -> tuple[int, int, int]:
         """Bring a piece; return why it failed, as `feed.c` numbers it, with what and where."""
         first, count, place, size = piece
-        pump = self._free.pop()
+        own = self._idle.pop()
         try:
-            memory = pump.memory[0]
+            memory = own.memory[0]
             for n in range(first, first + count):
                 why, detail = _read(commands, runs, n, memory)
                 if why:
                     return why, detail, n
             with device_errors(self._opened.device, f"uploading {size} bytes"):
                 event = cl.enqueue_copy(
-                    pump.queue,
+                    own.queue,
                     buffer,
                     memory[:size],
                     dst_offset=place,
                     is_blocking=False,
                     wait_for=list(after),
                 )
-                pump.queue.flush()
+                own.queue.flush()
             wait(self._opened.device, event, "an upload")
             self._uploaded_ns += event.profile.end - event.profile.start
             return 0, 0, -1
         finally:
-            self._free.append(pump)
+            self._idle.append(own)
 
 
 def _read(commands: Commands, runs: Runs, number: int, memory: np.ndarray) -> tuple[int, int]:
@@ -197,7 +197,7 @@ def _read(commands: Commands, runs: Runs, number: int, memory: np.ndarray) -> tu
     except OSError as error:
         return 2, error.errno or 0
     try:
-        why = _unlike(runs.files[file].tolist(), os.fstat(descriptor))
+        why = _why_changed(runs.files[file].tolist(), os.fstat(descriptor))
         while size and not why[0]:
             count = os.preadv(descriptor, [memory[place : place + size].data], offset)
             offset, place, size = offset + count, place + count, size - count
@@ -209,7 +209,7 @@ def _read(commands: Commands, runs: Runs, number: int, memory: np.ndarray) -> tu
     return why
 
 
-def _unlike(known: Sequence[int], state: os.stat_result) -> tuple[int, int]:
+def _why_changed(known: Sequence[int], state: os.stat_result) -> tuple[int, int]:
     """Compare a file with what is known of it; return why it is another, as `feed.c` does."""
     size, newest, unit = known
     if not stat.S_ISREG(state.st_mode):

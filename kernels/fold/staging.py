@@ -72,12 +72,12 @@ class StagingBuffer:
         """Wait until the last fold of it has completed; raises as `begin`."""
         self.drain()
 
-    def fed(self, runs: object) -> bool:
+    def feed_from_files(self, runs: object) -> bool:
         """Return False: it is filled by whoever reads."""
         del runs
         return False
 
-    def filled(self, nbytes: int) -> None:
+    def upload(self, nbytes: int) -> None:
         """Do nothing: `commit` hands its memory over."""
 
     def begin(self) -> np.ndarray:

@@ -31,7 +31,7 @@ from chunkfold.planning.request import Request
 from chunkfold.planning.together import refuse_other_windows
 from chunkfold.selections import select
 from chunkfold.settings import StorageOptions
-from chunkfold.sources.aligning import alignment, coordinates_of
+from chunkfold.sources.aligning import coordinates_of, find_alignment
 from chunkfold.sources.axis_names import Named, axis_numbers, normalized_axes
 from chunkfold.sources.bins import Bins
 from chunkfold.sources.cf_packing import packing_of
@@ -204,7 +204,7 @@ def _paired(first: Source, known: Mapping[str, Stored], other: Source) -> Source
             f"{first.name} has axes {', '.join(here)}, but {other.name} has {', '.join(there)}: "
             "give arrays whose axes are in the same order"
         )
-    found = alignment(known, coordinates_of(other), other.dims or ())
+    found = find_alignment(known, coordinates_of(other), other.dims or ())
     for told in found.differences.values():
         warnings.warn(
             f"{first.name} and {other.name} are paired by position, though {told}",

@@ -20,7 +20,7 @@ from chunkfold.kernels.dtypes import stored_name
 from chunkfold.kernels.strides import c_strides
 from chunkfold.positions import crossed
 from chunkfold.settings import StorageOptions
-from chunkfold.sources.aligning import aligned
+from chunkfold.sources.aligning import align_to_data
 from chunkfold.sources.axis_names import Named, axis_names
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.computed_weights import computed_weights
@@ -209,7 +209,7 @@ def _opened(
         stored_name(array.dtype)
     except (DeviceError, TypeError) as error:
         raise PlanError(f"{name}: {error}") from None
-    packing, values = packing_of(array), aligned(array.whole(), array, data)
+    packing, values = packing_of(array), align_to_data(array.whole(), array, data)
     return name, values if packing is None else packing.values(values), array.dims
 
 

@@ -23,21 +23,21 @@ _OF_A_BUFFER = 8
 """A leaf takes this part, at most, of the largest buffer that every device has room for."""
 
 
-def is_fed(sources: Sequence[Source], terms: Terms) -> bool:
+def can_feed_from_files(sources: Sequence[Source], terms: Terms) -> bool:
     """Tell whether all workers are GPUs that files without codecs feed."""
     return terms.kinds == {"gpu"} and all(
         source.as_it_is and source.local_path is not None for source in sources
     )
 
 
-def fed_readers(sources: Sequence[Source], terms: Terms) -> int:
+def readers_per_worker(sources: Sequence[Source], terms: Terms) -> int:
     """Return how many threads of a worker read."""
-    return min(READERS, terms.readers) if is_fed(sources, terms) else terms.readers
+    return min(READERS, terms.readers) if can_feed_from_files(sources, terms) else terms.readers
 
 
-def fed_leaf_bytes(request: Request, terms: Terms, usual_bytes: int) -> int:
+def max_leaf_bytes(request: Request, terms: Terms, usual_bytes: int) -> int:
     """Return how many bytes a leaf of small cells has at most: `usual_bytes` where none is fed."""
-    if not is_fed(request.sources, terms):
+    if not can_feed_from_files(request.sources, terms):
         return usual_bytes
     selected = math.prod(axis.length for axis in request.chosen)
     nbytes = selected * max(source.dtype.itemsize for source in request.sources)

@@ -14,7 +14,7 @@ from chunkfold.planning.answered_by_others import with_roll_ups
 from chunkfold.planning.blocks import cut_blocks
 from chunkfold.planning.combine_tree import Tree, fan_in
 from chunkfold.planning.costs import flights, leaf_costs, result_bytes
-from chunkfold.planning.feeding import fed_leaf_bytes, fed_readers
+from chunkfold.planning.feeding import max_leaf_bytes, readers_per_worker
 from chunkfold.planning.keeping import keepable, kept_bytes, saves_reads
 from chunkfold.planning.kept_between_reads import refuse_much_between_reads
 from chunkfold.planning.larger_leaves import larger_leaves
@@ -171,7 +171,7 @@ def _refuse_many(request: Request, layout: Layout) -> None:
 
 def _layouts(request: Request, terms: Terms) -> Iterator[Layout]:
     """Yield ways to cut a selection in leaves: the best first, then into smaller ones."""
-    usual_bytes = fed_leaf_bytes(request, terms, LEAF_BYTES)
+    usual_bytes = max_leaf_bytes(request, terms, LEAF_BYTES)
     found = _cut(request, usual_bytes)
     yield from found
     for divisor in _SMALLER:
@@ -206,7 +206,7 @@ def _planned(
     _refuse_many(request, layout)
     stored = StoredLeaves.of(layout, sources, listings)
     remote = any(source.remote for source in sources)
-    readers = READERS[1] if remote else fed_readers(sources, terms)
+    readers = READERS[1] if remote else readers_per_worker(sources, terms)
     partial_bytes = accumulator.nbytes * groups * layout.most_outputs
     costs, decoded = leaf_costs(layout, accumulator, stored, groups), stored.decoded
     passed = None if request.passed is None else request.passed.of(layout)

@@ -53,7 +53,7 @@ def read_staged(
             elements = _decoded(source, read, read.known[n], buffer)
             if wanted:
                 found = np.fmin.reduce(elements, None), np.fmax.reduce(elements, None)
-            buffer.filled(elements.nbytes)
+            buffer.upload(elements.nbytes)
     return ReadTimes(time.monotonic() - began, decode_clock.seconds - decoded, found)
 
 
@@ -65,7 +65,7 @@ def _fed(source: Source, read: Read, known: Expected, buffer: StagingBuffer | Fe
         return False
     region = cast("Sequence[slice]", read.region)
     runs = source.file_runs(region, known, in_turn=read.in_turn)
-    return runs is not None and buffer.fed(runs)
+    return runs is not None and buffer.feed_from_files(runs)
 
 
 def _decoded(

@@ -58,7 +58,7 @@ def coordinates_of(
     return found
 
 
-def alignment(
+def find_alignment(
     first: Mapping[str, Stored], other: Mapping[str, Stored], names: Sequence[str | None]
 ) -> Alignment:
     """Return how an array with axes of some names is brought into the order of coordinates."""
@@ -74,7 +74,7 @@ def alignment(
     return Alignment(orders, differences)
 
 
-def aligned(values: np.ndarray, source: Source, data: Named | None) -> np.ndarray:
+def align_to_data(values: np.ndarray, source: Source, data: Named | None) -> np.ndarray:
     """Return what was read of labels, weights or a mask in the order that the data have.
 
     Raises
@@ -86,7 +86,7 @@ def aligned(values: np.ndarray, source: Source, data: Named | None) -> np.ndarra
     if data is None or not here & there - {None}:
         return values
     known, own = coordinates_of(data, here - there), coordinates_of(source, there - here)
-    found = alignment(known, own, source.dims or ())
+    found = find_alignment(known, own, source.dims or ())
     for told in found.differences.values():
         raise PlanError(
             f"{source.name} has other places than {data.name}: {told}; give the same places of "

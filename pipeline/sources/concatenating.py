@@ -9,7 +9,7 @@ from typing import Any
 
 from chunkfold.errors import PlanError
 from chunkfold.settings import StorageOptions, with_targets
-from chunkfold.sources.aligning import alignment, coordinates_of
+from chunkfold.sources.aligning import coordinates_of, find_alignment
 from chunkfold.sources.axis_names import axis_numbers, normalized_axes
 from chunkfold.sources.cf_packing import MISSING, SCALING
 from chunkfold.sources.concatenation import concatenated
@@ -137,7 +137,7 @@ def _in_order(
     PlanError
         If it has other coordinates.
     """
-    found = alignment(known, own, names)
+    found = find_alignment(known, own, names)
     for dim, told in found.differences.items():
         raise PlanError(
             f"{known[dim].part} and {part.name} are not one along axis {axis}: {told}; select the "

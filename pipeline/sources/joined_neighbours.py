@@ -63,7 +63,7 @@ class _Joining:
             return None
         part, first = found
         if part is not self._parts[0]:
-            self._lacked(self._parts[0], names)
+            self._raise_if_required(self._parts[0], names)
         dims = first.axes_among(names)
         if axis is not None and axis in dims:
             return self._in_turn(axis, dims)
@@ -73,7 +73,7 @@ class _Joining:
             """Return the name of a part whose array differs from the first one's."""
             one = self.find(part, self.name)
             if one is None:
-                self._lacked(part, names)
+                self._raise_if_required(part, names)
                 return None
             same = one.axes_among(names) == dims and are_equal(stored, Stored.of(part.name, one))
             return None if same else part.name
@@ -90,7 +90,7 @@ class _Joining:
             )
         return self._in_turn(axis, dims)
 
-    def _lacked(self, part: Source, names: Sequence[str | None]) -> None:
+    def _raise_if_required(self, part: Source, names: Sequence[str | None]) -> None:
         """Raise that a part lacks the array, unless it is the coordinate of an axis.
 
         Nothing tells then that its places are others.
@@ -115,7 +115,7 @@ class _Joining:
     def _in_turn(self, axis: str, dims: tuple[str | None, ...]) -> Neighbour:
         """Return arrays that follow each other along an axis: one of theirs, or a new first one."""
         lengths = [part.shape[self.source.axis] for part in self._parts]
-        units_of = self._bounded(axis)
+        units_of = self._axis_it_bounds(axis)
         own = self._stored(self.name, units_of)
         if axis not in dims:
             dims = (axis, *dims)
@@ -127,7 +127,10 @@ class _Joining:
         else:
             bounds = (own[0].attributes.get(key) for key in _BOUNDS)
             named = [one for one in bounds if isinstance(one, str)]
-            family = [*own, *(s for one in named for s in self._stored(one, self.name, some=True))]
+            family = [
+                *own,
+                *(s for one in named for s in self._stored(one, self.name, allow_missing=True)),
+            ]
         values, changed = joined_values(self.name, own, family, n)
         attributes = common_attributes([one.attributes for one in own]) | changed
         left_out = UNITS if units_of is not None else ()
@@ -138,24 +141,24 @@ class _Joining:
         }
         return Neighbour(self.name, array_in_memory(values, kept, dims))
 
-    def _bounded(self, axis: str) -> str | None:
+    def _axis_it_bounds(self, axis: str) -> str | None:
         """Return the axis if this array has the bounds of its coordinate."""
         found = None if axis == self.name else self.find(self._parts[0], axis)
         named = () if found is None else (found.attributes.get(key) for key in _BOUNDS)
         return axis if self.name in named else None
 
     def _stored(
-        self, name: str, units_of: str | None = None, *, some: bool = False
+        self, name: str, units_of: str | None = None, *, allow_missing: bool = False
     ) -> list[Stored]:
-        """Read the arrays of a name of all parts; `some` allows that parts lack it.
+        """Read the arrays of a name of all parts; `allow_missing` allows that parts lack it.
 
         `units_of` names the array that has the units of those without.
         """
 
         def read(part: Source) -> Stored | None:
             one = self.find(part, name)
-            if one is None and not some:
-                self._lacked(part, ())
+            if one is None and not allow_missing:
+                self._raise_if_required(part, ())
             owner = None if units_of is None else self.find(part, units_of)
             said = {} if owner is None else owner.attributes
             units = {key: said[key] for key in UNITS if key in said}

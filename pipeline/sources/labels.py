@@ -18,7 +18,7 @@ import zarr
 from chunkfold.errors import PlanError, SourceError
 from chunkfold.redaction import shown_address
 from chunkfold.settings import StorageOptions
-from chunkfold.sources.aligning import aligned
+from chunkfold.sources.aligning import align_to_data
 from chunkfold.sources.axis_names import Named
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.ome_zarr import image_name
@@ -155,7 +155,7 @@ def _read_zarr(
         values = source.whole()
         packing = packing_of(source) if mask_and_scale else None
         values = values if packing is None else packing.values(values)
-    values = aligned(values, source, data)
+    values = align_to_data(values, source, data)
     return _given(values, source.dims, source.name, _called(source), fractions=fractions)
 
 

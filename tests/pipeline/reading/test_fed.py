@@ -61,7 +61,7 @@ def owned(request: pytest.FixtureRequest, device: Device, monkeypatch) -> Worker
 def counted(monkeypatch) -> dict[str, int]:
     """Count reads that were fed, and those that were decoded by the thread that reads."""
     counts = {"fed": 0, "not as planned": 0, "decoded": 0}
-    fed, begin = FedBuffer.fed, FedBuffer.begin
+    fed, begin = FedBuffer.feed_from_files, FedBuffer.begin
 
     def noted(self: FedBuffer, runs: object) -> bool:
         done = fed(self, runs)  # type: ignore[arg-type]
@@ -72,7 +72,7 @@ def counted(monkeypatch) -> dict[str, int]:
         counts["decoded"] += 1
         return begin(self)
 
-    monkeypatch.setattr(FedBuffer, "fed", noted)
+    monkeypatch.setattr(FedBuffer, "feed_from_files", noted)
     monkeypatch.setattr(FedBuffer, "begin", begun)
     return counts
 
@@ -172,7 +172,7 @@ def test_a_chunk_that_changes_under_way_ends_the_run(
     owned: WorkerDevice, tmp_path: Path, monkeypatch, how: str
 ):
     path = stored(tmp_path / "a", chunks=(8, 60, 500))
-    chunk, fed, done = path / "c" / "3" / "0" / "0", FedBuffer.fed, []
+    chunk, fed, done = path / "c" / "3" / "0" / "0", FedBuffer.feed_from_files, []
 
     def changing(self: FedBuffer, runs: object) -> bool:
         if not done:
@@ -184,7 +184,7 @@ def test_a_chunk_that_changes_under_way_ends_the_run(
                 os.utime(chunk, ns=(later, later))
         return fed(self, runs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(FedBuffer, "fed", changing)
+    monkeypatch.setattr(FedBuffer, "feed_from_files", changing)
     with pytest.raises(cf.ChunkfoldError, match=r"c/3/0/0.*(after the run was planned|is gone)"):
         cf.reduce(path)
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pyopencl as cl
 
+from chunkfold.kernels.decode.device_decoder import DeviceDecoders
+from chunkfold.kernels.decode.stored_chunks import StoredChunks
 from chunkfold.kernels.feed.commands import Runs
 from chunkfold.kernels.feed.feeder import Feeder, NotFed
 from chunkfold.kernels.fold.staging import StagedInputs, pinned
@@ -21,11 +23,19 @@ class FedBuffer:
     ----------
     feeder
         Returns what feeds the device from files.
+    decoders
+        What decodes on the device.
     """
 
-    def __init__(self, opened: DeviceContext, nbytes: int, feeder: Callable[[], Feeder]) -> None:
+    def __init__(
+        self,
+        opened: DeviceContext,
+        nbytes: int,
+        feeder: Callable[[], Feeder],
+        decoders: DeviceDecoders,
+    ) -> None:
         self.nbytes = nbytes
-        self._opened, self._feeder = opened, feeder
+        self._opened, self._feeder, self._decoders = opened, feeder, decoders
         self._queue = opened.queue()
         self._memory: np.ndarray | None = None
         """Pinned, once it was filled from here."""
@@ -34,7 +44,7 @@ class FedBuffer:
         """The fold that reads it."""
         self._uploaded_s = 0.0
         with device_errors(opened.device, f"allocating {nbytes} bytes"):
-            self._buffer = cl.Buffer(opened.context, cl.mem_flags.READ_ONLY, nbytes)
+            self._buffer = cl.Buffer(opened.context, cl.mem_flags.READ_WRITE, nbytes)
 
     def ready(self) -> None:
         """Do nothing: uploads wait for the last fold, on the device."""
@@ -55,6 +65,26 @@ class FedBuffer:
         self._upload = None
         self._uploaded_s += feeder.uploaded_s()
         return True
+
+    def decode_from_files(self, chunks: StoredChunks) -> bool:
+        """Decode chunks of files into the buffer; False if that is left to the host.
+
+        So it is of files that are not as they were planned, and of chunks that the device refuses.
+
+        Raises
+        ------
+        DeviceError
+            If the device fails.
+        """
+        feeder = self._feeder()
+        try:
+            with self._decoders.borrowed() as decoder:
+                done = decoder.decode(feeder, chunks, self._buffer, self._before())
+        except NotFed:
+            return False
+        self._upload = None
+        self._uploaded_s += feeder.uploaded_s()
+        return done
 
     def begin(self) -> np.ndarray:
         """Wait for the last upload; return memory, uint8, to be filled.

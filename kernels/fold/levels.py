@@ -170,9 +170,9 @@ class LevelsFold:
         return found
 
     def _kernel(self, *, first: bool) -> cl.Kernel:
-        options = self._levels.options(first=first, lanes=self._lanes, items=self._items)
+        options = tuple(self._levels.options(first=first, lanes=self._lanes, items=self._items))
         with device_errors(self._opened.device, "making kernel fold_level"):
-            return cl.Kernel(self._opened.standalone("levels.cl", *options), "fold_level")
+            return cl.Kernel(self._opened.standalone("levels.cl", options=options), "fold_level")
 
     def _given(
         self,

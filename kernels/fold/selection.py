@@ -125,7 +125,7 @@ class RankSelection:
         options += [f"-DCHF_LANES={lanes}", f"-DCHF_COPIES={int(device.kind == 'cpu')}"]
         scratch = groups * most * lanes * self._dtype.itemsize if device.kind == "cpu" else 1
         with device_errors(device, "choosing elements by their ranks"):
-            kernel = cl.Kernel(opened.standalone("choose.cl", *options), "choose")
+            kernel = cl.Kernel(opened.standalone("choose.cl", options=tuple(options)), "choose")
             given = [
                 self._rows,
                 self._starts.astype(np.uint32),

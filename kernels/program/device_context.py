@@ -91,18 +91,18 @@ class DeviceContext:
                 self._programs[key] = self._build(kernel_file, accumulator, tuning)
             return self._programs[key]
 
-    def standalone(self, kernel_file: str, *options: str) -> cl.Program:
-        """Build a kernel file that is of no reduction, or return it built before.
+    def standalone(self, *kernel_files: str, options: tuple[str, ...] = ()) -> cl.Program:
+        """Build kernel files that are of no reduction, as one; or return them built before.
 
         Raises
         ------
         BuildError
             If it does not build.
         """
-        key = (kernel_file, options, build_options(self.device))
+        key = (kernel_files, options, build_options(self.device))
         with self._lock:
             if key not in self._programs:
-                source = library(kernel_file)
+                source = "\n".join(map(library, kernel_files))
                 self._programs[key] = self._built(source, (*build_options(self.device), *options))
             return self._programs[key]
 

@@ -1,0 +1,1 @@
+"""Decode stored chunks on the device: from its memory into its memory."""

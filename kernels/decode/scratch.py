@@ -1,0 +1,67 @@
+"""Memory of a device that stages of decoding work in, and the queue they run on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+from chunkfold.kernels.fold.waiting import wait
+from chunkfold.kernels.program.device_context import DeviceContext, device_errors
+
+PADDING = 64
+"""Bytes behind what a buffer holds: kernels read whole words."""
+
+
+class Scratch:
+    """Buffers that grow, by name; one thread uses them at a time."""
+
+    def __init__(self, opened: DeviceContext) -> None:
+        self.opened = opened
+        self.queue = opened.queue()
+        self._buffers: dict[str, cl.Buffer] = {}
+
+    def room(self, name: str, nbytes: int) -> cl.Buffer:
+        """Return a buffer of at least so many bytes; what it held is lost if it grows.
+
+        Raises
+        ------
+        DeviceError
+            If the device has no room for it.
+        """
+        found, needed = self._buffers.get(name), nbytes + PADDING
+        if found is None or found.size < needed:
+            self._buffers.pop(name, None)
+            with device_errors(self.opened.device, f"allocating {needed} bytes to decode"):
+                found = cl.Buffer(self.opened.context, cl.mem_flags.READ_WRITE, needed)
+            self._buffers[name] = found
+        return found
+
+    def launch(
+        self, kernel: cl.Kernel, shape: tuple[int, ...], group: tuple[int, ...], *arguments: Any
+    ) -> cl.Event:
+        """Enqueue a kernel, over a shape that is rounded up to whole work-groups."""
+        rounded = tuple(-(-n // size) * size for n, size in zip(shape, group, strict=True))
+        with device_errors(self.opened.device, "decoding"):
+            kernel.set_args(*arguments)
+            return cl.enqueue_nd_range_kernel(self.queue, kernel, rounded, group)
+
+    def write(self, buffer: cl.Buffer, values: np.ndarray) -> None:
+        """Enqueue an upload of values, which stay as they are until the queue's next wait."""
+        with device_errors(self.opened.device, "decoding"):
+            cl.enqueue_copy(self.queue, buffer, values, is_blocking=False)
+
+    def read(self, buffer: cl.Buffer, values: np.ndarray) -> None:
+        """Wait for all that was enqueued, and read values back."""
+        with device_errors(self.opened.device, "decoding"):
+            event = cl.enqueue_copy(self.queue, values, buffer, is_blocking=False)
+            self.queue.flush()
+        wait(self.opened.device, event, "decoding")
+
+    def after(self, events: Sequence[cl.Event]) -> None:
+        """Let what is enqueued from now on wait for events."""
+        if events:
+            with device_errors(self.opened.device, "decoding"):
+                cl.enqueue_barrier(self.queue, wait_for=list(events))

@@ -1,0 +1,91 @@
+"""Which chunks are decoded on a device, and where what is taken of them goes: pure functions."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from chunkfold.kernels.feed.commands import Runs
+
+ALIGNED = 16
+"""Stored chunks begin at multiples of so many bytes: kernels read whole vectors."""
+
+
+class Boxes(NamedTuple):
+    """Where boxes of chunks go in a region."""
+
+    boxes: np.ndarray
+    """A row for each chunk, int64: the first element in the chunk and in the region, extents."""
+    chunk: tuple[int, ...]
+    """Extents of a chunk."""
+    region: tuple[int, ...]
+    """Extents of the region."""
+
+
+class StoredChunks(NamedTuple):
+    """Chunks as files have them, and where what they decode to goes."""
+
+    runs: Runs
+    """A run for each chunk, in their order; its place is a multiple of `ALIGNED`."""
+    codec: str
+    nbytes: int
+    """Decoded bytes of each chunk."""
+    itemsize: int
+    boxes: Boxes | None
+    """None: chunks are taken whole, one behind another."""
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of the buffer that the runs fill."""
+        _, _, place, size = self.runs.runs[-1]
+        return int(place + size)
+
+
+def in_places(sizes: np.ndarray) -> np.ndarray:
+    """Return the place of each of several chunks, one behind another, by their stored bytes.
+
+    >>> in_places(np.array([5, 32, 1])).tolist()
+    [0, 16, 48]
+    """
+    rooms = -(-sizes // ALIGNED) * ALIGNED
+    places: np.ndarray = np.cumsum(rooms) - rooms
+    return places
+
+
+def boxes_of(region: Sequence[slice], chunk: Sequence[int]) -> Boxes:
+    """Return where the boxes of the chunks that a region touches go, in C order of the chunks.
+
+    Slices have step 1 and are not empty.
+
+    >>> boxes_of([slice(1, 4)], (2,)).boxes.tolist()
+    [[1, 0, 1], [0, 1, 2]]
+    """
+    extents = [cut.stop - cut.start for cut in region]
+    along = [_along(cut, size) for cut, size in zip(region, chunk, strict=True)]
+    counts = tuple(len(one[0]) for one in along)
+    columns = [
+        functools.reduce(
+            np.add.outer,
+            [one[row] * math.prod(inner[n + 1 :]) for n, one in enumerate(along)],
+            np.zeros((), np.int64),
+        )
+        for row, inner in enumerate((chunk, extents))
+    ]
+    for n, one in enumerate(along):
+        shape = [1] * len(counts)
+        shape[n] = -1
+        columns.append(np.broadcast_to(one[2].reshape(shape), counts))
+    boxes = np.stack(columns, axis=-1).reshape(-1, 2 + len(counts)).astype(np.int64)
+    return Boxes(boxes, tuple(chunk), tuple(extents))
+
+
+def _along(cut: slice, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return of each chunk along an axis where it is taken from, where it goes, and how much."""
+    numbers = np.arange(cut.start // size, (cut.stop - 1) // size + 1, dtype=np.int64)
+    begins = np.maximum(numbers * size, cut.start)
+    ends = np.minimum((numbers + 1) * size, cut.stop)
+    return begins - numbers * size, begins - cut.start, ends - begins

@@ -1,0 +1,139 @@
+"""Decode Zstandard frames (RFC 8878) on a device: the stages of `cl/zstd`, many chunks at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyopencl as cl
+
+from chunkfold.kernels.decode.scratch import Scratch
+from chunkfold.kernels.program.device_context import DeviceContext
+
+_CHUNK = np.dtype(
+    [(name, "u8") for name in ("from", "size", "to", "room", "literals", "sequences")]
+    + [(name, "u4") for name in ("block", "blocks", "flags", "checksum")]
+    + [("error", "i4"), ("unused", "u4")]
+)
+"""`chunk_t` of `cl/zstd/format.clh`."""
+_BLOCK_BYTES = 128
+"""Of `block_t`."""
+_HAS_CHECKSUM = 1
+_LEAST_BLOCK, _MORE_BLOCKS = 1024, 8
+"""A chunk has a block for so many of its bytes at most, and so many more."""
+_SEQUENCE_BLOCKS = ((48 << 10, 16), (24 << 10, 8), (0, 2))
+"""Blocks of a work-group that decodes sequences, by the local memory that they take."""
+_SEQUENCE_LANES, _LITERAL_BLOCKS, _STREAMS = 2, 4, 4
+_MATCH_LANES, _COPY_LANES, _HEADER_LANES = 256, 64, 32
+_CHECKSUM_CHUNKS = 8
+_FORMAT, _BITS = "zstd/format.clh", "zstd/bits.clh"
+_FSE, _COPIES = "zstd/fse.clh", "zstd/copies.clh"
+
+
+class Zstd:
+    """The kernels of a device."""
+
+    def __init__(self, opened: DeviceContext) -> None:
+        local = opened.device.local_bytes
+        self._sequence_blocks = next(n for least, n in _SEQUENCE_BLOCKS if local >= least)
+        self._match_lanes = min(_MATCH_LANES, opened.device.max_work_group_size)
+
+        def kernel(name: str, *files: str, **options: int) -> cl.Kernel:
+            given = tuple(f"-D{option}={value}" for option, value in options.items())
+            return cl.Kernel(opened.standalone(_FORMAT, *files, options=given), name)
+
+        blocks = self._sequence_blocks
+        self._headers = kernel("headers", "zstd/headers.cl")
+        self._sequences = kernel(
+            "sequences", _BITS, _FSE, "zstd/tables.clh", "zstd/sequences.cl", BLOCKS=blocks
+        )
+        self._offsets = kernel("offsets", "zstd/offsets.cl")
+        self._literals = kernel(
+            "literals", _BITS, _FSE, "zstd/huffman.clh", "zstd/literals.cl", BLOCKS=_LITERAL_BLOCKS
+        )
+        self._stored = kernel("stored_blocks", _COPIES, "zstd/stored.cl")
+        self._matches = kernel("match_copies", _COPIES, "zstd/matches.cl", LANES=self._match_lanes)
+        self._checksums = kernel("checksums", "zstd/checksums.cl")
+
+    def decode(
+        self,
+        scratch: Scratch,
+        stored: cl.Buffer,
+        places: np.ndarray,
+        sizes: np.ndarray,
+        decoded: cl.Buffer,
+        to: np.ndarray,
+        nbytes: int,
+    ) -> bool:
+        """Decode chunks of so many bytes each; False if one is not as the format says, or refused.
+
+        Parameters
+        ----------
+        places, sizes
+            Bytes of each chunk in `stored`, which has 64 bytes more than they need.
+        to
+            Where each goes in `decoded`: multiples of 16.
+        """
+        count = np.uint32(len(places))
+        chunks = np.zeros(len(places), _CHUNK)
+        chunks["from"], chunks["size"], chunks["to"], chunks["room"] = places, sizes, to, nbytes
+        table = scratch.room("chunks", chunks.nbytes)
+        headers = (len(places),), (_HEADER_LANES,)
+        scratch.write(table, chunks)
+        scratch.launch(self._headers, *headers, stored, table, count, table, np.uint32(0))
+        scratch.read(table, chunks)
+        if chunks["error"].any() or _claims_too_much(chunks, nbytes):
+            return False
+        totals = {name: int(chunks[name].sum()) for name in ("blocks", "literals", "sequences")}
+        blocks, total = scratch.room("blocks", totals["blocks"] * _BLOCK_BYTES), totals["blocks"]
+        literals = scratch.room("literals", totals["literals"])
+        matches = scratch.room("matches", 8 * totals["sequences"])
+        firsts = scratch.room("firsts", 4 * totals["sequences"])
+        for name, place in (("blocks", "block"), *((n, n) for n in ("literals", "sequences"))):
+            chunks[place] = np.cumsum(chunks[name]) - chunks[name]
+        scratch.write(table, chunks)
+        scratch.launch(self._headers, *headers, stored, table, count, blocks, np.uint32(1))
+        each, lanes = np.uint32(total), self._sequence_blocks * _SEQUENCE_LANES
+        groups = -(-total // self._sequence_blocks)
+        scratch.launch(
+            *(self._sequences, (groups * lanes,), (lanes,)),
+            *(stored, blocks, each, table, matches, firsts),
+        )
+        scratch.launch(self._offsets, *headers, blocks, table, count)
+        lanes = _LITERAL_BLOCKS * _STREAMS
+        groups = -(-total // _LITERAL_BLOCKS)
+        scratch.launch(
+            *(self._literals, (groups * lanes,), (lanes,)),
+            *(stored, blocks, each, table, literals, decoded),
+        )
+        scratch.launch(
+            *(self._stored, (total * _COPY_LANES,), (_COPY_LANES,)),
+            *(stored, blocks, table, decoded),
+        )
+        scratch.launch(
+            *(self._matches, (len(places) * self._match_lanes,), (self._match_lanes,)),
+            *(stored, blocks, table, matches, firsts, literals, decoded),
+        )
+        if (chunks["flags"] & _HAS_CHECKSUM).any():
+            groups = -(-len(places) // _CHECKSUM_CHUNKS)
+            lanes = 4 * _CHECKSUM_CHUNKS
+            scratch.launch(self._checksums, (groups * lanes,), (lanes,), table, count, decoded)
+        scratch.read(table, chunks)
+        return not chunks["error"].any()
+
+
+def _claims_too_much(chunks: np.ndarray, nbytes: int) -> bool:
+    """Tell whether a chunk says that it has more of anything than chunks of its size can need.
+
+    A match has three bytes at least; blocks may be small, but nobody writes many such.
+    """
+    blocks = chunks["blocks"].astype(np.int64)
+    most = nbytes + 16 * blocks
+    return bool(
+        (blocks > nbytes // _LEAST_BLOCK + _MORE_BLOCKS).any()
+        or (chunks["literals"].astype(np.int64) > most).any()
+        or (3 * chunks["sequences"].astype(np.int64) > most).any()
+    )
+
+
+def room_bytes(nbytes: int) -> int:
+    """Return the most that chunks of so many decoded bytes in all take of a device, to decode."""
+    return nbytes + (8 + 4) * nbytes // 3 + nbytes // _LEAST_BLOCK * (_BLOCK_BYTES + 16 * 5)

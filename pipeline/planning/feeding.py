@@ -1,46 +1,115 @@
-"""How leaves are read where a GPU is fed by files that are stored as they are.
+"""How leaves are read where devices with memory of their own are fed from files.
 
 Native threads share the pieces of all leaves that are under way (`kernels/feed`), so few threads of
-Python suffice, and leaves are as large as they may be: what Python does is for each leaf.
+Python suffice, and leaves are as large as they may be: what Python does is for each leaf. Devices
+decode what they can (`kernels/decode`): many chunks at once, so that all of a device works.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
+from chunkfold.decoding.codecs import room_of
+from chunkfold.errors import PlanError
+from chunkfold.kernels.decode.device_decoder import CODECS
+from chunkfold.kernels.decode.zstd import room_bytes
 from chunkfold.planning.request import Request
 from chunkfold.planning.workers import Terms
 from chunkfold.sources.source import Source
+from chunkfold.units import size_text
 
 LEAF_BYTES = 256 << 20
 """A leaf of small cells has so many decoded bytes at most."""
 READERS = 3
 """Leaves that are read at once: one ends while others go on."""
+MOST_CHUNK_BYTES = 16 << 20
+"""Larger chunks are decoded by the host: there are too few at a time to fill a device."""
 _LEAVES_EACH = 8
 """Leaves for each worker, at least."""
-_OF_A_BUFFER = 8
+_OF_A_BUFFER, _OF_A_BUFFER_DECODED = 8, 32
 """A leaf takes this part, at most, of the largest buffer that every device has room for."""
 
 
-def can_feed_from_files(sources: Sequence[Source], terms: Terms) -> bool:
-    """Tell whether all workers are GPUs that files without codecs feed."""
-    return terms.kinds == {"gpu"} and all(
-        source.as_it_is and source.local_path is not None for source in sources
+class DeviceDecoding(NamedTuple):
+    """Whether devices decode, and why they do or do not; empty where there is nothing to decode."""
+
+    used: bool
+    because: str
+
+
+def device_decoding(request: Request, terms: Terms) -> DeviceDecoding:
+    """Decide who decodes the chunks of a request's sources.
+
+    Raises
+    ------
+    PlanError
+        If devices are to decode, and cannot.
+    """
+    wanted, refused = request.options.decode, _why_host(request.sources, terms)
+    if wanted == "device" and refused and terms.kinds:
+        raise PlanError(
+            f"decode is 'device', but {refused}: leave decode out, or let the host do it"
+        )
+    if all(source.as_it_is for source in request.sources):
+        return DeviceDecoding(used=False, because="")
+    if wanted == "host" or refused:
+        return DeviceDecoding(used=False, because=refused or "decode is 'host'")
+    codecs = {source.device_codec for source in request.sources} - {None}
+    largest = max(_chunk_bytes(source) for source in request.sources)
+    if wanted == "auto" and largest > MOST_CHUNK_BYTES:
+        because = f"its chunks of {size_text(largest)} are too few at a time to fill a device"
+        return DeviceDecoding(used=False, because=because)
+    return DeviceDecoding(used=True, because=f"{codecs.pop()}, so compressed bytes are uploaded")
+
+
+def _why_host(sources: Sequence[Source], terms: Terms) -> str:
+    """Say why devices cannot decode; empty if they can."""
+    if not terms.own_memory:
+        return "devices share the host's memory, whose cores decode"
+    known = ", ".join(CODECS)
+    return next(
+        (
+            f"{source.name} is not in local files of {known} chunks"
+            for source in sources
+            if source.device_codec is None and not source.as_it_is
+        ),
+        "",
     )
 
 
-def readers_per_worker(sources: Sequence[Source], terms: Terms) -> int:
+def is_fed(request: Request, terms: Terms) -> bool:
+    """Tell whether devices are fed from files: of what is stored as it is, or they decode."""
+    return terms.own_memory and (
+        device_decoding(request, terms).used
+        or all(source.as_it_is and source.local_path is not None for source in request.sources)
+    )
+
+
+def readers_per_worker(request: Request, terms: Terms) -> int:
     """Return how many threads of a worker read."""
-    return min(READERS, terms.readers) if can_feed_from_files(sources, terms) else terms.readers
+    return min(READERS, terms.readers) if is_fed(request, terms) else terms.readers
 
 
 def max_leaf_bytes(request: Request, terms: Terms, usual_bytes: int) -> int:
     """Return how many bytes a leaf of small cells has at most: `usual_bytes` where none is fed."""
-    if not can_feed_from_files(request.sources, terms):
+    if not is_fed(request, terms):
         return usual_bytes
     selected = math.prod(axis.length for axis in request.chosen)
     nbytes = selected * max(source.dtype.itemsize for source in request.sources)
     each = nbytes // (_LEAVES_EACH * terms.workers)
-    room = LEAF_BYTES if terms.buffer_bytes is None else terms.buffer_bytes // _OF_A_BUFFER
+    part = _OF_A_BUFFER_DECODED if device_decoding(request, terms).used else _OF_A_BUFFER
+    room = LEAF_BYTES if terms.buffer_bytes is None else terms.buffer_bytes // part
     return max(usual_bytes, min(LEAF_BYTES, room, 1 << max(0, each.bit_length() - 1)))
+
+
+def decoding_bytes(source: Source, touched_bytes: int) -> int:
+    """Return what a device takes to decode a leaf that touches so many decoded bytes of chunks."""
+    chunk = _chunk_bytes(source)
+    stored = touched_bytes // chunk * room_of(chunk)
+    return stored + touched_bytes + room_bytes(touched_bytes)
+
+
+def _chunk_bytes(source: Source) -> int:
+    return math.prod(max(1, n) for n in source.chunks) * source.dtype.itemsize

@@ -46,6 +46,7 @@ class Keywords(TypedDict, total=False):
     allow_empty: bool
     mode: str
     variant: str | None
+    decode: str
     memory: int | str | None
     on_bad_chunk: str
     on_missing_chunk: str

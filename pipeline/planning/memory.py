@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from chunkfold.decoding.device_chunks import MOST_TOUCHED
 from chunkfold.kernels import Accumulator
 from chunkfold.kernels.fold.combine import SLAB_BYTES
 from chunkfold.kernels.fold.keyed.plan import shares_tables
@@ -13,6 +14,7 @@ from chunkfold.kernels.fold.shapes import split_bytes
 from chunkfold.planning.blocks import RESULT_BYTES
 from chunkfold.planning.broadcast_inputs import BroadcastInput, broadcast_bytes
 from chunkfold.planning.combine_tree import Tree
+from chunkfold.planning.feeding import decoding_bytes
 from chunkfold.planning.group_keys import RENUMBERED_BYTES
 from chunkfold.planning.grouping import AnyKeys
 from chunkfold.planning.layout import Layout
@@ -69,6 +71,8 @@ def projected(
     rows: WayOfRows | None = None,
     leaving: int = 0,
     kept: int = 0,
+    *,
+    on_device: bool = False,
 ) -> Memory:
     """Project a worker's memory; every term in bytes.
 
@@ -83,11 +87,18 @@ def projected(
     `kept` is what a block keeps of elements, to choose some. Of each output there is one for each
     group of `keys`, which a worker holds whole, and of which each block has some on its device,
     beside exact sums in limbs. Inputs that are `lacking` axes a worker holds whole, too. Outputs
-    are made of `rows`, if that is given.
+    are made of `rows`, if that is given. `on_device`: devices decode what they can.
     """
+    touches = [(source, _touched(layout, source)) for source in sources]
     in_flight = max(
         source.reading_bytes(leaf_bytes, touched) + layout.gathers * touched
-        for source, touched in ((source, _touched(layout, source)) for source in sources)
+        for source, touched in touches
+    )
+    decoders = max(
+        decoding_bytes(source, min(touched, MOST_TOUCHED * leaf_bytes))
+        if on_device and source.device_codec
+        else 0
+        for source, touched in touches
     )
     groups = 1 if keys is None else keys.count
     outputs = groups * max(layout.most_outputs, 1)
@@ -113,7 +124,7 @@ def projected(
             tables += 3 * outputs * limbs
     return Memory(
         staging=threads * ring_slots(readers) * leaf_bytes * len(sources),
-        decoding=readers * 2 * in_flight,
+        decoding=readers * (2 * in_flight + decoders),
         accumulators=threads * (3 * partial + tables + slabs + kept) + waiting + roots + held,
         fetching=fetching,
     )

@@ -19,10 +19,17 @@ from chunkfold.units import is_number, size_bytes
 
 MODES = ("exact", "fast")
 ON_BAD_CHUNK = ("stop", "skip")
+DECODE = ("auto", "host", "device")
+"""Who decodes chunks that have codecs."""
 ON_MISSING_CHUNK = ("fill", "stop")
 FLAGS = ("keepdims", "mask_and_scale", "allow_empty")
 ONE_OF = MappingProxyType(
-    {"mode": MODES, "on_bad_chunk": ON_BAD_CHUNK, "on_missing_chunk": ON_MISSING_CHUNK}
+    {
+        "mode": MODES,
+        "on_bad_chunk": ON_BAD_CHUNK,
+        "on_missing_chunk": ON_MISSING_CHUNK,
+        "decode": DECODE,
+    }
 )
 _WITH_DDOF = (
     "var", "std", "nanvar", "nanstd", "weighted_var", "weighted_std", "covariance",

@@ -19,6 +19,7 @@ from chunkfold.planning.broadcast_inputs import weighted
 from chunkfold.planning.coarsening import BOUNDARIES, Boundary, check_windows
 from chunkfold.planning.conditions import Where, all_of, is_condition
 from chunkfold.planning.option_values import (
+    DECODE,
     FLAGS,
     MODES,
     ON_BAD_CHUNK,
@@ -131,6 +132,9 @@ class Options:
     chunks, devices and workers. "fast": less arithmetic, within the bound of `docs/numerics.md`."""
     variant: str | None = None
     """Use this kernel variant ("tree", "work_group", "sub_group") instead of the best one."""
+    decode: str = DECODE[0]
+    """Who decodes compressed chunks: "host", "device", or "auto": the device where it has memory of
+    its own and knows the codec (zstd), so that compressed bytes cross the link."""
     memory: int | str | None = None
     """Memory limit of a worker, beyond what an idle one uses: bytes, or a text ("2 GiB")."""
     on_bad_chunk: str = ON_BAD_CHUNK[0]

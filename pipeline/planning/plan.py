@@ -15,6 +15,7 @@ from chunkfold.kernels.accumulator.chooser import Chooser
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.broadcast_inputs import BroadcastInput
 from chunkfold.planning.combine_tree import Tree
+from chunkfold.planning.feeding import DeviceDecoding, device_decoding
 from chunkfold.planning.grouping import Grouping
 from chunkfold.planning.keeping import choosers_of
 from chunkfold.planning.layout import Layout
@@ -168,6 +169,11 @@ class Plan:
     def rounding(self) -> tuple[str, ...]:
         """Those whose additions or multiplications round, so that their last bits may vary."""
         return tuple(one.name for one in self.bound.statistics if one.rounds)
+
+    @property
+    def device_decoding(self) -> DeviceDecoding:
+        """Whether devices decode what they can, and why."""
+        return device_decoding(self.request, self.terms)
 
     @property
     def requests(self) -> int:

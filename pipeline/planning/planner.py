@@ -14,7 +14,7 @@ from chunkfold.planning.answered_by_others import with_roll_ups
 from chunkfold.planning.blocks import cut_blocks
 from chunkfold.planning.combine_tree import Tree, fan_in
 from chunkfold.planning.costs import flights, leaf_costs, result_bytes
-from chunkfold.planning.feeding import max_leaf_bytes, readers_per_worker
+from chunkfold.planning.feeding import device_decoding, max_leaf_bytes, readers_per_worker
 from chunkfold.planning.keeping import keepable, kept_bytes, saves_reads
 from chunkfold.planning.kept_between_reads import refuse_much_between_reads
 from chunkfold.planning.larger_leaves import larger_leaves
@@ -206,7 +206,7 @@ def _planned(
     _refuse_many(request, layout)
     stored = StoredLeaves.of(layout, sources, listings)
     remote = any(source.remote for source in sources)
-    readers = READERS[1] if remote else readers_per_worker(sources, terms)
+    readers = READERS[1] if remote else readers_per_worker(request, terms)
     partial_bytes = accumulator.nbytes * groups * layout.most_outputs
     costs, decoded = leaf_costs(layout, accumulator, stored, groups), stored.decoded
     passed = None if request.passed is None else request.passed.of(layout)
@@ -249,6 +249,7 @@ def _planned(
             rows if by_rows else None,
             leaving,
             kept_bytes(request, layout, terms),
+            on_device=device_decoding(request, terms).used,
         )
         beside = bytes_beside(
             request, layout, terms, most_of_leaf, at_once, reading, tree, len(runs), by_rows=by_rows

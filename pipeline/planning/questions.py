@@ -27,6 +27,7 @@ COMMON = (
     "sel_tolerance",
     "allow_empty",
     "variant",
+    "decode",
     "memory",
     "on_bad_chunk",
     "on_missing_chunk",

@@ -55,6 +55,9 @@ def _work(plan: Plan) -> Iterator[str]:
         f"{plan.threads} at once on each, {plan.readers} threads reading"
         + (f", {plan.requests} requests in flight" if memory.fetching else "")
     )
+    used, because = plan.device_decoding
+    if because:
+        yield f"decoding  on the {'device' if used else 'host'}: {because}"
     yield (
         f"tree      {plan.tree.levels} level(s) of combines, {plan.tree.fan_in} partials each; "
         f"{plan.layout.tiles:,} root(s)"

@@ -87,6 +87,8 @@ class Work:
     """Of devices, as far as they are known."""
     by_rows: bool = True
     """Whether rows of elements may be folded first."""
+    decodes_on_device: bool = False
+    """Whether devices decode what they can."""
     roll_up: RollUp | None = None
     """How it is made of what another question of the read has folded, if it is."""
 
@@ -279,6 +281,7 @@ class Work:
             and has_extremes(plan.sources, plan.packings, plan.options.cast),
             plan.terms.kinds,
             plan.by_rows,
+            plan.device_decoding.used,
             plan.request.roll_up,
         )
 

@@ -29,6 +29,8 @@ class Terms:
     """Most of one buffer that every device has room for, if it is known."""
     kinds: frozenset[str] = frozenset()
     """Of devices, as far as they are known: "cpu", "gpu"."""
+    own_memory: bool = False
+    """Whether every device has memory of its own, which is fed over a link."""
 
     @classmethod
     def of_this_host(
@@ -44,6 +46,7 @@ class Terms:
             fp64=all(one.fp64 for one in devices),
             buffer_bytes=min((one.max_alloc_bytes for one in devices), default=None),
             kinds=frozenset(one.kind for one in devices),
+            own_memory=not any(one.unified_memory for one in devices),
         )
 
 
@@ -74,4 +77,5 @@ class Workers:
             fp64=all(device.fp64 for device in self.devices),
             buffer_bytes=min((one.max_alloc_bytes for one in self.devices), default=None),
             kinds=frozenset(one.kind for one in self.devices),
+            own_memory=not any(one.unified_memory for one in self.devices),
         )

@@ -35,11 +35,17 @@ class ReadTimes(NamedTuple):
 
 
 def read_staged(
-    sources: Sequence[Source], read: Read, slot: StagingSlot, ranged: bool = False
+    sources: Sequence[Source],
+    read: Read,
+    slot: StagingSlot,
+    *,
+    ranged: bool = False,
+    on_device: bool = False,
 ) -> ReadTimes:
     """Bring a region of each input into its buffer.
 
-    `ranged`: find the range of the first one's elements, too, NaN aside.
+    `ranged`: find the range of the first one's elements, too, NaN aside. `on_device`: the device
+    decodes what it can.
 
     Raises
     ------
@@ -49,7 +55,7 @@ def read_staged(
     began, decoded, found = time.monotonic(), decode_clock.seconds, None
     for n, (source, buffer) in enumerate(zip(sources, slot, strict=True)):
         wanted = ranged and not n and read.box.elements > 0
-        if wanted or not _fed(source, read, read.known[n], buffer):
+        if wanted or not _fed(source, read, read.known[n], buffer, on_device=on_device):
             elements = _decoded(source, read, read.known[n], buffer)
             if wanted:
                 found = np.fmin.reduce(elements, None), np.fmax.reduce(elements, None)
@@ -57,15 +63,25 @@ def read_staged(
     return ReadTimes(time.monotonic() - began, decode_clock.seconds - decoded, found)
 
 
-def _fed(source: Source, read: Read, known: Expected, buffer: StagingBuffer | FedBuffer) -> bool:
-    """Bring a region as its files have it into a device's memory, if it is stored as it is."""
+def _fed(
+    source: Source,
+    read: Read,
+    known: Expected,
+    buffer: StagingBuffer | FedBuffer,
+    *,
+    on_device: bool,
+) -> bool:
+    """Bring a region from files into a device's memory: as it is stored, or decoded there."""
     if read.absent or not all(isinstance(places, slice) for places in read.region):
         return False
     if not isinstance(buffer, FedBuffer) or not read.box.elements:
         return False
     region = cast("Sequence[slice]", read.region)
     runs = source.file_runs(region, known, in_turn=read.in_turn)
-    return runs is not None and buffer.feed_from_files(runs)
+    if runs is not None:
+        return buffer.feed_from_files(runs)
+    chunks = source.stored_chunks(region, known, in_turn=read.in_turn) if on_device else None
+    return chunks is not None and buffer.decode_from_files(chunks)
 
 
 def _decoded(

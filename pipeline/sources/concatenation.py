@@ -16,6 +16,7 @@ from chunkfold.boxes import elements_of
 from chunkfold.decoding.decode_units import InTurn
 from chunkfold.decoding.direct import DirectRegion
 from chunkfold.errors import SourceError
+from chunkfold.kernels.decode.stored_chunks import StoredChunks
 from chunkfold.kernels.feed.commands import Runs, together
 from chunkfold.sources.array_source import copied
 from chunkfold.sources.chunk_index import Listing
@@ -216,6 +217,23 @@ class ConcatenatedSource(Source):
                 return None
             found.append((runs, within.start * row))
         return together(found)
+
+    @property
+    def device_codec(self) -> str | None:
+        """That of all parts, if it is one."""
+        codecs = {part.device_codec for part in self.parts.values()}
+        return codecs.pop() if len(codecs) == 1 else None
+
+    def stored_chunks(
+        self, region: Sequence[slice], known: Expected | None, *, in_turn: bool
+    ) -> StoredChunks | None:
+        """Return which stored chunks a device is to decode, of a region in one part."""
+        each = list(self._cut(region))
+        number, _, cut = each[0]
+        if len(each) > 1 or self._part(number).dtype != self.dtype:
+            return None
+        own = self._known(number, known)
+        return self._part(number).stored_chunks(cut, own, in_turn=in_turn)
 
     @property
     def in_turn(self) -> Any:

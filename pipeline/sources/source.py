@@ -12,6 +12,7 @@ import numpy as np
 
 from chunkfold.axis_cuts import Cells
 from chunkfold.boxes import region_shape
+from chunkfold.kernels.decode.stored_chunks import StoredChunks
 from chunkfold.kernels.feed.commands import Runs
 from chunkfold.stores.expected import Expected
 
@@ -253,6 +254,18 @@ class Source(ABC):
         In C order, or in any order if they may be `in_turn`. Where files are not as `known`, `read`
         says what is wrong.
         """
+        del region, known, in_turn
+        return None
+
+    @property
+    def device_codec(self) -> str | None:
+        """The codec of its chunks, if they are in local files and devices can decode them."""
+        return None
+
+    def stored_chunks(
+        self, region: Sequence[slice], known: Expected | None, *, in_turn: bool
+    ) -> StoredChunks | None:
+        """Return which stored chunks a device is to decode for a region; as `file_runs`."""
         del region, known, in_turn
         return None
 

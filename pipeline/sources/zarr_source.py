@@ -14,6 +14,7 @@ from chunkfold.axis_cuts import Cells
 from chunkfold.decoding.decodable import refuse_code
 from chunkfold.decoding.decode_units import InTurn
 from chunkfold.decoding.direct import Direct, DirectRegion
+from chunkfold.kernels.decode.stored_chunks import StoredChunks
 from chunkfold.kernels.feed.commands import Runs
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.array_source import copied
@@ -286,6 +287,18 @@ class ZarrSource(Source):
         """Return where the bytes of a region are in files, if its chunks have no codecs."""
         own = self.direct
         return None if own is None else own.file_runs(region, known, in_turn=in_turn)
+
+    @property
+    def device_codec(self) -> str | None:
+        """The codec of its chunks, if they are in local files and devices can decode them."""
+        return None if self.direct is None else self.direct.device_codec
+
+    def stored_chunks(
+        self, region: Sequence[slice], known: Expected | None, *, in_turn: bool
+    ) -> StoredChunks | None:
+        """Return which stored chunks a device is to decode for a region, if it can."""
+        own = self.direct
+        return None if own is None else own.stored_chunks(region, known, in_turn=in_turn)
 
     def each(self, regions: Iterable[DirectRegion], out: InTurn) -> Iterator[None]:
         """Decode regions in turn, where `in_turn` allows it, and stop as `Direct.each` does.

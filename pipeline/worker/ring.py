@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
+from functools import partial
 from typing import NamedTuple
 
 import pyopencl as cl
@@ -170,15 +171,15 @@ class Ring:
             slot = self._slot()
             for buffer in slot:
                 buffer.ready()
-            future = self._owned.read(
-                self._readers,
-                self._priority,
+            task = partial(
                 read_staged,
                 self._work.sources,
                 read,
                 slot,
-                self.extremes.wanted,
+                ranged=self.extremes.wanted,
+                on_device=self._work.decodes_on_device,
             )
+            future = self._owned.read(self._readers, self._priority, task)
             self._underway.append(_Underway(output_box, read, slot, future))
 
     def _withdraw(self) -> None:

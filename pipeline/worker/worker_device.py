@@ -27,6 +27,7 @@ from chunkfold.kernels import (
     default_devices,
     devices,
 )
+from chunkfold.kernels.decode.device_decoder import DeviceDecoders
 from chunkfold.kernels.feed.fed_buffer import FedBuffer
 from chunkfold.kernels.feed.feeder import Feeder
 from chunkfold.kernels.fold.staging import StagingBuffer
@@ -58,6 +59,7 @@ class WorkerDevice:
     _buffers: list[StagingBuffer | FedBuffer] = field(default_factory=list)
     _feeder: Feeder | None = None
     """What feeds the device from files, once it was needed."""
+    _decoders: DeviceDecoders = field(init=False)
     trying: threading.Lock = field(default_factory=threading.Lock)
     """Held while the laws of a run's monoids are tried."""
     tried: deque[str] = field(default_factory=lambda: deque(maxlen=_RUNS_KNOWN))
@@ -72,6 +74,9 @@ class WorkerDevice:
     """A block has."""
     _choosing: threading.Lock = field(default_factory=threading.Lock)
     """Its own: another block's reads do not wait while kernels are tried."""
+
+    def __post_init__(self) -> None:
+        self._decoders = DeviceDecoders(self.opened)
 
     @property
     def device(self) -> Device:
@@ -140,7 +145,7 @@ class WorkerDevice:
                 return self._buffers.pop()
         if self.device.unified_memory:
             return StagingBuffer(self.opened, self.opened.queue(), nbytes)
-        return FedBuffer(self.opened, nbytes, self.feeder)
+        return FedBuffer(self.opened, nbytes, self.feeder, self._decoders)
 
     def give_back(self, buffer: StagingBuffer | FedBuffer) -> None:
         """Take a buffer back whose last fold is done."""

@@ -13,7 +13,7 @@ from distributed import Client
 from chunkfold.cluster.joining import connect
 from chunkfold.cluster.security import tls_settings
 from chunkfold.errors import ChunkError, PlanError
-from chunkfold.planning.option_values import ON_BAD_CHUNK, ON_MISSING_CHUNK
+from chunkfold.planning.option_values import DECODE, ON_BAD_CHUNK, ON_MISSING_CHUNK
 from chunkfold.planning.options import Options
 from chunkfold.refusals import ABSENT
 from chunkfold.settings import ABSENT_STATUS, ALLOW_TARGETS, LOSSES, WORKER_LOSSES
@@ -121,6 +121,13 @@ overwrite = click.option(
 )
 
 variant = click.option("--variant", help="Force a kernel variant: tree, work_group or sub_group.")
+decode = click.option(
+    "--decode",
+    type=click.Choice(DECODE),
+    default=Options.decode,
+    show_default=True,
+    help="Who decodes compressed chunks: this host's cores, or the device.",
+)
 
 ddof = click.option(
     "--ddof", type=NumberOption(), default=Options.ddof, help="Variances divide by count - ddof."

@@ -23,6 +23,7 @@ from chunkfold.workflows.style import reason_table, show
 @reduction_options.reduction
 @questions.ask
 @options.variant
+@options.decode
 @click.option("--source", "lists", is_flag=True, help="Print the programs of its kernels instead.")
 @click.option("--explain", is_flag=True, help="Say which kernels fold it, and why, instead.")
 @options.cluster

@@ -37,6 +37,7 @@ from chunkfold.workflows.writing import check_writing, write_results
 @options.cluster
 @options.on_bad_chunk
 @options.variant
+@options.decode
 @options.as_json
 @click.option("--profile", is_flag=True, help="Times per pass and device, on standard error.")
 @options.report

@@ -15,7 +15,7 @@ from pydantic import (
 
 from chunkfold.kernels import Monoid
 from chunkfold.planning.coarsening import BOUNDARIES
-from chunkfold.planning.option_values import MODES, ON_BAD_CHUNK, ON_MISSING_CHUNK
+from chunkfold.planning.option_values import DECODE, MODES, ON_BAD_CHUNK, ON_MISSING_CHUNK
 from chunkfold.planning.options import Options
 from chunkfold.sources.coordinate_positions import METHODS
 from chunkfold.workflows.as_zarr import check_results
@@ -180,6 +180,8 @@ class Limits(Table):
     """Of its runs together, once its workers are there: "2 h"."""
     worker_losses: Count | None = None
     """Workers that a block may lose before the job ends; those that are sent away do not count."""
+    decode: Literal[DECODE] = Options.decode  # type: ignore[valid-type] # as above
+    """Who decodes compressed chunks: "host", "device", or "auto": whoever is faster."""
     on_bad_chunk: Literal[ON_BAD_CHUNK] = Options.on_bad_chunk  # type: ignore[valid-type] # as above
     """"stop", or "skip": chunks that cannot be read are left out, and told."""
     on_missing_chunk: Literal[ON_MISSING_CHUNK] = Options.on_missing_chunk  # type: ignore[valid-type]
@@ -263,6 +265,7 @@ class Job(Table):
             axis=asked.axes,
             selection=parse_selection(asked.select),
             sel=labels_of(asked.sel),
+            decode=limits.decode,
             memory=limits.memory,
             allow_targets=self.allow_targets,
             on_bad_chunk=limits.on_bad_chunk,

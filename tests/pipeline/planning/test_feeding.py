@@ -11,8 +11,6 @@ import zarr
 from chunkfold.planning import feeding, planner
 from tests.plans import planned
 
-GPU = frozenset({"gpu"})
-
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -30,23 +28,16 @@ def _small(monkeypatch) -> None:
 
 
 def test_gpus_have_large_leaves_and_few_readers(path: Path):
-    plan = planned(path, kinds=GPU, readers=16)
+    plan = planned(path, own_memory=True, readers=16)
     assert (plan.leaf_bytes, plan.readers) == (256 << 10, feeding.READERS)
-    other = planned(path, kinds=frozenset({"cpu"}), readers=16)
+    other = planned(path, own_memory=False, readers=16)
     assert (other.leaf_bytes, other.readers) == (64 << 10, 16)
-    assert planned(path, kinds=GPU | {"cpu"}, readers=16).readers == 16
 
 
 def test_each_worker_has_some_leaves(path: Path):
-    assert planned(path, kinds=GPU, workers=4).leaf_bytes == 128 << 10
-    assert planned(path, kinds=GPU, workers=40).leaf_bytes == 64 << 10
+    assert planned(path, own_memory=True, workers=4).leaf_bytes == 128 << 10
+    assert planned(path, own_memory=True, workers=40).leaf_bytes == 64 << 10
 
 
 def test_leaves_are_a_small_part_of_a_devices_memory(path: Path):
-    assert planned(path, kinds=GPU, buffer_bytes=1 << 20).leaf_bytes == 128 << 10
-
-
-def test_what_has_codecs_is_read_by_all_readers(tmp_path: Path):
-    zarr.create_array(tmp_path / "z", shape=(64, 16384), chunks=(1, 16384), dtype="f4")[...] = 1
-    plan = planned(tmp_path / "z", kinds=GPU, readers=16)
-    assert (plan.leaf_bytes, plan.readers) == (64 << 10, 16)
+    assert planned(path, own_memory=True, buffer_bytes=1 << 20).leaf_bytes == 128 << 10

@@ -1,0 +1,167 @@
+"""Devices with memory of their own decode zstd chunks: the same bits as the host's, or the host's.
+
+CPU runtimes stand in for them, as in `test_fed`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+from numcodecs import zstd as codec
+
+import chunkfold as cf
+from chunkfold.kernels.decode import zstd
+from chunkfold.kernels.feed.fed_buffer import FedBuffer
+from chunkfold.worker.worker_device import WorkerDevice
+from tests.pipeline.reading.test_fed import QUESTIONS, SHAPE, wild
+
+ZSTD = zarr.codecs.ZstdCodec()
+LAYOUTS = {
+    "rows": {"chunks": (8, 60, 500)},
+    "side by side": {"chunks": (8, 15, 100)},
+    "edges": {"chunks": (7, 25, 300)},
+    "checksums": {"chunks": (8, 30, 500), "compressors": zarr.codecs.ZstdCodec(checksum=True)},
+    "shards": {"chunks": (4, 15, 100), "shards": (8, 60, 500)},
+    "format 2": {"chunks": (8, 20, 500), "zarr_format": 2, "compressors": {"id": "zstd"}},
+    "odd bytes": {"chunks": (3, 7, 11), "dtype": "u1"},
+}
+
+
+@pytest.fixture
+def counted(monkeypatch) -> dict[str, int]:
+    """Count reads that the device decoded, that it refused, and that the host decoded."""
+    counts = {"by device": 0, "refused": 0, "by host": 0}
+    on_device, begin = FedBuffer.decode_from_files, FedBuffer.begin
+
+    def noted(self: FedBuffer, chunks: object) -> bool:
+        done = on_device(self, chunks)  # type: ignore[arg-type]
+        counts["by device" if done else "refused"] += 1
+        return done
+
+    def begun(self: FedBuffer) -> np.ndarray:
+        counts["by host"] += 1
+        return begin(self)
+
+    monkeypatch.setattr(FedBuffer, "decode_from_files", noted)
+    monkeypatch.setattr(FedBuffer, "begin", begun)
+    return counts
+
+
+def values(dtype: str = "f4") -> np.ndarray:
+    return (np.abs(wild()) % 200).astype(dtype) if dtype == "u1" else np.round(wild(), 1)
+
+
+def stored(path: Path, **layout: object) -> Path:
+    given = {"dtype": "f4", "compressors": ZSTD, **layout}
+    made = zarr.create_array(path, shape=SHAPE, **given)  # type: ignore[arg-type]
+    made[...] = values(str(given["dtype"]))
+    return path
+
+
+# Each layout for some questions, each question for one layout.
+ASKED = [
+    *itertools.product(LAYOUTS, ["sum", "axes 1, 2", "part"]),
+    *itertools.product(["side by side"], QUESTIONS),
+]
+
+
+@pytest.mark.parametrize("owned", ["native"], indirect=True)
+@pytest.mark.parametrize(("layout", "question"), dict.fromkeys(ASKED))
+def test_answers_have_the_same_bits(
+    owned: WorkerDevice, tmp_path: Path, counted, layout: str, question: str
+):
+    op, words = QUESTIONS[question]
+    path = stored(tmp_path / "a", **LAYOUTS[layout])
+    found = cf.reduce(path, op, **words)
+    wanted = cf.reduce(values(LAYOUTS[layout].get("dtype", "f4")), op, **words)
+    for name, one in found.items() if isinstance(found, dict) else [("", found)]:
+        np.testing.assert_array_equal(one, wanted[name] if name else wanted)
+    assert counted["by device"] or question == "steps"
+    assert not counted["refused"]
+
+
+def test_all_is_decoded_by_the_device(owned: WorkerDevice, tmp_path: Path, counted):
+    path = stored(tmp_path / "a", chunks=(4, 60, 500))
+    run = cf.submit(path, "sum")
+    run.result()
+    assert counted == {"by device": run.plan.layout.leaves, "refused": 0, "by host": 0}
+    cf.reduce(path, "sum", decode="host")
+    assert counted["by host"] == run.plan.layout.leaves
+
+
+def test_parts_of_a_concatenation_are_decoded_by_the_device(
+    owned: WorkerDevice, tmp_path: Path, counted
+):
+    paths = [stored(tmp_path / name, chunks=(8, 60, 500)) for name in "abc"]
+    whole = np.concatenate([values()] * 3)
+    joined = cf.concatenate(paths)
+    np.testing.assert_array_equal(cf.reduce(joined, "sum", axis=0), cf.reduce(whole, "sum", axis=0))
+    assert counted["by device"]
+
+
+@pytest.mark.parametrize("shards", [None, (8, 60, 500)])
+def test_chunks_that_are_not_stored_are_fill(
+    owned: WorkerDevice, tmp_path: Path, counted, shards: object
+):
+    path = stored(tmp_path / "a", chunks=(8, 20, 500), shards=shards, fill_value=7)
+    array, wanted = zarr.open_array(path), values()
+    array[16:24, 20:40] = wanted[16:24, 20:40] = 7
+    np.testing.assert_array_equal(cf.reduce(path, "max", axis=0), wanted.max(0))
+    assert counted["by host"] >= 1
+
+
+def test_a_frame_that_the_device_refuses_is_decoded_by_the_host(
+    owned: WorkerDevice, tmp_path: Path, counted
+):
+    """Checksums of two frames in one chunk are none of the device's."""
+    path = stored(tmp_path / "a", chunks=(8, 60, 500))
+    chunk, elements = path / "c" / "2" / "0" / "0", values()[16:24].tobytes()
+    half = len(elements) // 2
+    chunk.write_bytes(zstd_frame(elements[:half]) + zstd_frame(elements[half:]))
+    assert cf.reduce(path, "max") == values().max()
+    assert counted["refused"] == 1
+    assert counted["by host"] == 1
+
+
+def zstd_frame(raw: bytes) -> bytes:
+    return bytes(codec.compress(raw, 3, checksum=True))
+
+
+@pytest.mark.parametrize("do", ["cut", "longer", "empty", "bits", "smaller"])
+def test_a_damaged_chunk_is_told_as_the_host_does(
+    owned: WorkerDevice, tmp_path: Path, counted, do: str
+):
+    path = stored(tmp_path / "a", chunks=(8, 60, 500))
+    chunk = path / "c" / "2" / "0" / "0"
+    content = bytearray(chunk.read_bytes())
+    content[len(content) // 2] ^= 64
+    damaged = {
+        "cut": bytes(content[:-500]),
+        "longer": chunk.read_bytes() + b"x",
+        "empty": b"",
+        "bits": bytes(content[:5]) + bytes(40) + bytes(content[45:]),
+        "smaller": zstd_frame(values()[:7].tobytes()),
+    }
+    chunk.write_bytes(damaged[do])
+    with pytest.raises(cf.ChunkError, match=r"a: cannot read chunk 'c/2/0/0'") as on_device:
+        cf.reduce(path)
+    with pytest.raises(cf.ChunkError) as on_host:
+        cf.reduce(path, decode="host")
+    assert str(on_device.value) == str(on_host.value)
+    run = cf.submit(path, "max", on_bad_chunk="skip")
+    assert run.result() == np.delete(values(), slice(16, 24), 0).max()
+    assert list(run.skipped.values()) == [values()[16:24].size]
+
+
+def test_the_host_decodes_where_the_device_has_no_room(
+    owned: WorkerDevice, tmp_path: Path, counted, monkeypatch
+):
+    monkeypatch.setattr(zstd, "_MORE_BLOCKS", -10_000)
+    path = stored(tmp_path / "a", chunks=(8, 60, 500))
+    assert cf.reduce(path, "max") == values().max()
+    assert not counted["by device"]
+    assert counted["by host"]

@@ -1,15 +1,15 @@
 /* Copy the boxes that are taken of chunks from where these were decoded to where they stand in a region.
  *
- * `boxes` has for each chunk the first unit in `decoded` and in `region`, and the box's extents, slowest
- * axis first, the last in units. `steps` has for each axis the stride in a chunk, and in the region.
+ * `geometry` has for each axis the stride in a chunk, and in the region; then for each chunk the first unit
+ * in `decoded` and in `region`, and the box's extents, slowest axis first, the last in units.
  */
 #ifndef UNIT
 #define UNIT uint
 #endif
-__kernel void place_boxes(__global const UNIT *decoded, __global UNIT *region, __global const ulong *boxes,
-                          __global const ulong *steps, uint axes, ulong most)
+__kernel void place_boxes(__global const UNIT *decoded, __global UNIT *region, __global const ulong *geometry,
+                          uint axes, ulong most)
 {
-    __global const ulong *box = boxes + get_global_id(1) * (2 + axes);
+    __global const ulong *steps = geometry, *box = geometry + 2 * axes + get_global_id(1) * (2 + axes);
     for (ulong k = get_global_id(0); k < most; k += get_global_size(0)) {
         ulong left = k, from = box[0], to = box[1];
         for (uint axis = axes; axis-- > 0;) {

@@ -88,15 +88,15 @@ class DeviceDecoder:
         steps[-1:] = 1
         most = int(table[:, 2:].max(axis=0).prod()) if axes else itemsize // unit
         program = self._opened.standalone("place_boxes.cl", options=(f"-DUNIT={_UNITS[unit]}",))
-        geometry = scratch.room("geometry", table.nbytes)
-        strides = scratch.room("strides", steps.nbytes)
-        scratch.write(geometry, table)
-        scratch.write(strides, steps)
+        geometry = scratch.room("geometry", table.nbytes + steps.nbytes)
+        given = scratch.pinned("geometry", table.size + steps.size, table.dtype)
+        given[: steps.size], given[steps.size :] = steps.reshape(-1), table.reshape(-1)
+        scratch.write(geometry, given)
         scratch.launch(
             *(cl.Kernel(program, "place_boxes"), (most, len(table)), (_PLACE_LANES, 1)),
-            *(decoded, region, geometry, strides, np.uint32(axes), np.uint64(most)),
+            *(decoded, region, geometry, np.uint32(axes), np.uint64(most)),
         )
-        scratch.read(geometry, table[:1])
+        scratch.read(geometry, given[:1])
 
 
 def _one_behind_another(chunks: StoredChunks) -> Boxes:

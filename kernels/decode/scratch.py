@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from chunkfold.kernels.fold.waiting import wait
+from chunkfold.kernels.fold.staging import pinned
+from chunkfold.kernels.fold.waiting import wait_watched
 from chunkfold.kernels.program.device_context import DeviceContext, device_errors
 
 PADDING = 64
@@ -22,6 +23,7 @@ class Scratch:
         self.opened = opened
         self.queue = opened.queue()
         self._buffers: dict[str, cl.Buffer] = {}
+        self._pinned: dict[str, np.ndarray] = {}
 
     def room(self, name: str, nbytes: int) -> cl.Buffer:
         """Return a buffer of at least so many bytes; what it held is lost if it grows.
@@ -39,6 +41,19 @@ class Scratch:
             self._buffers[name] = found
         return found
 
+    def pinned(self, name: str, count: int, dtype: np.dtype) -> np.ndarray:
+        """Return zeros in pinned memory, the same for the same name.
+
+        Drivers copy from and to other memory while they hold their lock, and wait for the queue.
+        """
+        nbytes, found = count * dtype.itemsize, self._pinned.get(name)
+        if found is None or found.nbytes < nbytes:
+            with device_errors(self.opened.device, f"allocating {nbytes} bytes to decode"):
+                found = self._pinned[name] = pinned(self.opened, self.queue, nbytes)
+        table = found[:nbytes].view(dtype)
+        table[...] = 0
+        return table
+
     def launch(
         self, kernel: cl.Kernel, shape: tuple[int, ...], group: tuple[int, ...], *arguments: Any
     ) -> cl.Event:
@@ -49,16 +64,16 @@ class Scratch:
             return cl.enqueue_nd_range_kernel(self.queue, kernel, rounded, group)
 
     def write(self, buffer: cl.Buffer, values: np.ndarray) -> None:
-        """Enqueue an upload of values, which stay as they are until the queue's next wait."""
+        """Enqueue an upload of pinned values, which stay as they are until `read` returns."""
         with device_errors(self.opened.device, "decoding"):
             cl.enqueue_copy(self.queue, buffer, values, is_blocking=False)
 
     def read(self, buffer: cl.Buffer, values: np.ndarray) -> None:
-        """Wait for all that was enqueued, and read values back."""
+        """Wait for all that was enqueued, and read pinned values back."""
         with device_errors(self.opened.device, "decoding"):
             event = cl.enqueue_copy(self.queue, values, buffer, is_blocking=False)
             self.queue.flush()
-        wait(self.opened.device, event, "decoding")
+        wait_watched(self.opened.device, event, "decoding")
 
     def after(self, events: Sequence[cl.Event]) -> None:
         """Let what is enqueued from now on wait for events."""

@@ -22,7 +22,7 @@ _LEAST_BLOCK, _MORE_BLOCKS = 1024, 8
 _SEQUENCE_BLOCKS = ((48 << 10, 16), (24 << 10, 8), (0, 2))
 """Blocks of a work-group that decodes sequences, by the local memory that they take."""
 _SEQUENCE_LANES, _LITERAL_BLOCKS, _STREAMS = 2, 4, 4
-_MATCH_LANES, _COPY_LANES, _HEADER_LANES = 256, 64, 32
+_MATCH_LANES, _COPY_LANES, _HEADER_LANES = 512, 64, 32
 _CHECKSUM_CHUNKS = 8
 _FORMAT, _BITS = "zstd/format.clh", "zstd/bits.clh"
 _FSE, _COPIES = "zstd/fse.clh", "zstd/copies.clh"
@@ -73,7 +73,7 @@ class Zstd:
             Where each goes in `decoded`: multiples of 16.
         """
         count = np.uint32(len(places))
-        chunks = np.zeros(len(places), _CHUNK)
+        chunks = scratch.pinned("chunks", len(places), _CHUNK)
         chunks["from"], chunks["size"], chunks["to"], chunks["room"] = places, sizes, to, nbytes
         table = scratch.room("chunks", chunks.nbytes)
         headers = (len(places),), (_HEADER_LANES,)

@@ -52,6 +52,17 @@ class Commands:
     size."""
 
 
+def joined(names: Sequence[str]) -> tuple[bytes, np.ndarray]:
+    r"""Return paths as text with a zero byte behind each, and where each begins, int64.
+
+    >>> joined(["a", "bc"])
+    (b'a\x00bc\x00', array([0, 2]))
+    """
+    text = "\0".join([*names, ""]).encode("utf-8", "surrogateescape")
+    behind = np.flatnonzero(np.frombuffer(text, np.uint8) == 0) + 1
+    return text, np.concatenate([np.zeros(1, np.int64), behind[:-1]])
+
+
 def commands_of(given: Runs, piece_bytes: int) -> Commands:
     """Cut runs in pieces of a buffer, so that each piece is read into a slot of that size.
 
@@ -62,9 +73,7 @@ def commands_of(given: Runs, piece_bytes: int) -> Commands:
     >>> made.pieces.tolist(), made.runs.tolist()
     ([[0, 1, 0, 6], [1, 1, 6, 2]], [[0, 0, 6, 0], [0, 6, 2, 0]])
     """
-    names = [name.encode("utf-8", "surrogateescape") + b"\0" for name in given.names]
-    lengths = np.fromiter(map(len, names), np.int64, len(names))
-    begins = np.cumsum(lengths) - lengths
+    names, begins = joined(given.names)
     files = np.column_stack([begins, given.files]).astype(np.int64)
     cut = _cut(given.runs, piece_bytes)
     # Runs of a file stand together in a piece, so that it is opened once.
@@ -77,7 +86,7 @@ def commands_of(given: Runs, piece_bytes: int) -> Commands:
     behind = np.maximum.reduceat(place + size, first)
     pieces = np.column_stack([first, counts, begin, behind - begin])
     runs = np.column_stack([file, offset, size, place - np.repeat(begin, counts)])
-    return Commands(b"".join(names), files, np.ascontiguousarray(runs), pieces)
+    return Commands(names, files, np.ascontiguousarray(runs), pieces)
 
 
 def _cut(runs: np.ndarray, piece_bytes: int) -> np.ndarray:

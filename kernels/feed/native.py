@@ -1,4 +1,4 @@
-"""The native part of feeding, if it was built: `feed.c`, called without Python's lock."""
+"""The native part of feeding, if it was built, called without Python's lock."""
 
 from __future__ import annotations
 
@@ -53,6 +53,8 @@ class Native:
         loaded = ctypes.CDLL(str(library))
         self.open, self.close = loaded.chf_open, loaded.chf_close
         self.feed, self.uploaded_ns = loaded.chf_feed, loaded.chf_uploaded_ns
+        self.states = loaded.chf_states
+        self.states.argtypes = [c_char_p, c_int64, c_void_p, c_int64, c_void_p, c_int]
         self.open.argtypes = [c_void_p, c_int, c_void_p, c_int64, c_int64, c_void_p]
         self.feed.argtypes = [c_void_p, POINTER(CommandList), POINTER(FeedOutcome)]
         self.uploaded_ns.argtypes = self.close.argtypes = [c_void_p]

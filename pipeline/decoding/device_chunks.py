@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from chunkfold.decoding.chunk_keys import keys_in
 from chunkfold.decoding.codecs import room_of
-from chunkfold.decoding.shards import ABSENT
+from chunkfold.decoding.file_runs import chunks_touched
 from chunkfold.kernels.decode.stored_chunks import StoredChunks, boxes_of, in_places
 from chunkfold.kernels.feed.commands import UNKNOWN, Runs
 from chunkfold.stores.expected import Expected
@@ -40,15 +41,11 @@ def stored_chunks(
     extents = [cut.stop - cut.start for cut in region]
     if not extents or min(extents) < 1 or any((cut.step or 1) != 1 for cut in region):
         return None
-    grid = [
-        np.arange(cut.start // size, (cut.stop - 1) // size + 1)
-        for cut, size in zip(region, of.shape, strict=True)
-    ]
-    count = math.prod(map(len, grid))
-    if count * of.nbytes > MOST_TOUCHED * math.prod(extents) * of.dtype.itemsize:
+    box = chunks_touched(region, of.shape)
+    decoded = math.prod(map(len, box)) * of.nbytes
+    if decoded > MOST_TOUCHED * math.prod(extents) * of.dtype.itemsize:
         return None
-    places = np.stack(np.meshgrid(*grid, indexing="ij"), axis=-1).reshape(count, len(grid))
-    found = _in_shards(of, files, places, known) if of.shards else _in_files(of, places, known)
+    found = _in_shards(of, files, box, known) if of.shards else _in_files(of, files, box, known)
     if found is None:
         return None
     names, states, number, offsets, sizes = found
@@ -59,10 +56,10 @@ def stored_chunks(
     files_known = np.column_stack([states, np.full((len(names), 2), (newest, unit))])
     whole = in_turn and all(
         extent == len(along) * size
-        for extent, along, size in zip(extents, grid, of.shape, strict=True)
+        for extent, along, size in zip(extents, box, of.shape, strict=True)
     )
     return StoredChunks(
-        Runs([f"{files.where}/{name}" for name in names], files_known, runs),
+        Runs(names, files_known, runs),
         codec,
         of.nbytes,
         of.dtype.itemsize,
@@ -74,32 +71,31 @@ _Found = tuple[Sequence[str], np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """Files and their sizes; for each chunk the number of its file, its offset and its size."""
 
 
-def _in_files(of: Direct, places: np.ndarray, known: Expected | None) -> _Found | None:
-    """Find chunks that are files of their own."""
-    names = [of.key(tuple(place)) for place in places.tolist()]
-    sizes = np.array([_size(of, place, known) for place in places.tolist()], np.int64)
+def _in_files(
+    of: Direct, files: LocalObjects, box: Sequence[range], known: Expected | None
+) -> _Found | None:
+    """Find chunks that are files of their own; None if one is not there."""
+    names = [f"{files.where}/{key}" for key in keys_in(of.key, box)]
+    if known is not None and known.listed:
+        sizes = known.sizes_in(box)
+    else:
+        try:
+            sizes = np.array([Path(name).stat().st_size for name in names], np.int64)
+        except OSError:
+            return None
     number = np.arange(len(names))
     return names, sizes, number, np.zeros_like(number), sizes
 
 
-def _size(of: Direct, place: Sequence[int], known: Expected | None) -> int:
-    """Return the bytes of an object; 0 if it is not stored, or cannot be looked at."""
-    if known is not None and known.listed:
-        return known.size_of(place)
-    try:
-        return Path(of.objects.where, of.key(tuple(place))).stat().st_size
-    except OSError:
-        return 0
-
-
 def _in_shards(
-    of: Direct, files: LocalObjects, places: np.ndarray, known: Expected | None
+    of: Direct, files: LocalObjects, box: Sequence[range], known: Expected | None
 ) -> _Found | None:
     """Find chunks by the indices of their shards; None if one is not there."""
     assert of.shards is not None
+    places = np.stack(np.meshgrid(*box, indexing="ij"), axis=-1).reshape(-1, len(box))
     shards, number = np.unique(places // of.shards.shape, axis=0, return_inverse=True)
     inner, number = places % of.shards.shape, number.reshape(-1)
-    names, states = [of.key(tuple(shard)) for shard in shards.tolist()], []
+    names, states = [of.key(tuple(shard)) for shard in shards.tolist()], list[int]()
     spans = np.empty((len(places), 2), np.int64)
     for n, (name, place) in enumerate(zip(names, shards.tolist(), strict=True)):
         if known is not None and known.lacks(place):
@@ -109,11 +105,10 @@ def _in_shards(
                 return None
             mine = number == n
             own = of.shards.index(shard)[tuple(inner[mine].T)]
-            if (own == ABSENT).any() or (own > shard.size).any():
+            if (own > shard.size).any() or (own.sum(axis=1) > shard.size).any():  # or not stored
                 return None
             spans[mine] = own
-            if (spans[mine].sum(axis=1) > shard.size).any():
-                return None
-            listed = known is not None and known.listed
-            states.append(known.size_of(place) if known is not None and listed else shard.size)
+            listed = 0 if known is None else known.size_of(place)
+            states.append(listed or shard.size)
+    names = [f"{files.where}/{name}" for name in names]
     return names, np.array(states, np.int64), number, spans[:, 0], spans[:, 1]

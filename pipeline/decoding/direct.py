@@ -23,6 +23,7 @@ from chunkfold.decoding.batched import (
     decode_joined,
     joinable,
 )
+from chunkfold.decoding.chunk_keys import keys_in
 from chunkfold.decoding.codecs import Chain, most_stored, room_of
 from chunkfold.decoding.decode_units import InTurn, Out, ahead, cells_of, part_of, target_in
 from chunkfold.decoding.decoder import Decoder
@@ -88,13 +89,13 @@ class Direct:
         found = files and runs_of_region(region, self.shape, self.dtype.itemsize, in_turn=in_turn)
         if files is None or not found:
             return None
-        places, runs = found
-        if known is not None and any(map(known.lacks, places)):
+        box, runs = found
+        if known is not None and known.listed and not known.sizes_in(box).all():
             return None
         newest, unit = (UNKNOWN, 1) if known is None else known.newest_written
-        names = [f"{files.where}/{self.key(place)}" for place in places]
-        states = np.tile(np.array([self.nbytes, newest, unit], np.int64), (len(names), 1))
-        return Runs(names, states, runs)
+        keys = keys_in(self.key, box)
+        states = np.tile(np.array([self.nbytes, newest, unit], np.int64), (len(keys), 1))
+        return Runs([f"{files.where}/{key}" for key in keys], states, runs)
 
     @property
     def device_codec(self) -> str | None:

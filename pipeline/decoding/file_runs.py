@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 from collections.abc import Sequence
 
@@ -15,16 +14,17 @@ LEAST_RUN_BYTES = 2048
 
 def runs_of_region(
     region: Sequence[slice], chunk: Sequence[int], itemsize: int, *, in_turn: bool = False
-) -> tuple[list[tuple[int, ...]], np.ndarray] | None:
-    """Return the places of the chunks that a region touches, and the runs of bytes in them.
+) -> tuple[list[range], np.ndarray] | None:
+    """Return the box of chunks that a region touches, and the runs of bytes in them.
 
-    The runs are int64: the number of the chunk, the offset in it, the place in the region, and the
-    size, all in bytes. The region is in C order; or, if it may be and all of its chunks are whole,
-    chunk by chunk, `in_turn`. None if elements are left out between others, or runs are short.
+    The runs are int64: the number of the chunk, in C order, the offset in it, the place in the
+    region, and the size, all in bytes. The region is in C order; or, if it may be and all of its
+    chunks are whole, chunk by chunk, `in_turn`. None if elements are left out between others, or
+    runs are short.
 
-    >>> places, runs = runs_of_region([slice(0, 2), slice(1, 4)], (2, 2), 4096)
-    >>> places
-    [(0, 0), (0, 1)]
+    >>> box, runs = runs_of_region([slice(0, 2), slice(1, 4)], (2, 2), 4096)
+    >>> box
+    [range(0, 1), range(0, 2)]
     >>> runs[:2].tolist()
     [[0, 4096, 0, 4096], [1, 0, 4096, 8192]]
     """
@@ -32,17 +32,13 @@ def runs_of_region(
     if 0 in extents or any((cut.step or 1) != 1 for cut in region):
         return None
     if not extents:
-        return [()], np.array([[0, 0, 0, itemsize]])
-    ranges = [
-        range(cut.start // size, (cut.stop - 1) // size + 1)
-        for cut, size in zip(region, chunk, strict=True)
-    ]
-    places = list(itertools.product(*ranges))
+        return [], np.array([[0, 0, 0, itemsize]])
+    ranges = chunks_touched(region, chunk)
     whole = zip(extents, ranges, chunk, strict=True)
     if in_turn and all(extent == len(each) * size for extent, each, size in whole):
-        number, nbytes = np.arange(len(places)), math.prod(chunk) * itemsize
+        number, nbytes = np.arange(math.prod(map(len, ranges))), math.prod(chunk) * itemsize
         zero = np.zeros_like(number)
-        return places, np.column_stack([number, zero, number * nbytes, zero + nbytes])
+        return ranges, np.column_stack([number, zero, number * nbytes, zero + nbytes])
     axis = _axis_of_runs(extents, ranges, chunk)
     count = math.prod(extents[:axis]) * len(ranges[axis])
     if count > 1 and math.prod(extents) * itemsize < count * LEAST_RUN_BYTES:
@@ -63,7 +59,15 @@ def runs_of_region(
     ]
     sizes = own[axis][3] * (math.prod(extents[axis + 1 :]) * itemsize)
     columns.append(np.tile(sizes, count // len(sizes)))
-    return places, np.column_stack(columns)
+    return ranges, np.column_stack(columns)
+
+
+def chunks_touched(region: Sequence[slice], chunk: Sequence[int]) -> list[range]:
+    """Return the places along each axis of the chunks that a region touches; it is not empty."""
+    return [
+        range(cut.start // size, (cut.stop - 1) // size + 1)
+        for cut, size in zip(region, chunk, strict=True)
+    ]
 
 
 def _axis_of_runs(extents: Sequence[int], ranges: Sequence[range], chunk: Sequence[int]) -> int:

@@ -76,6 +76,7 @@ def cut_blocks(
     results: float = 0,
     whole: bool = False,
     passed: np.ndarray | None = None,
+    fed: int = 0,
 ) -> tuple[Block, ...]:
     """Cut leaves into blocks of about equal cost.
 
@@ -97,8 +98,11 @@ def cut_blocks(
         Whether no tile may be shared by several blocks.
     passed
         Which leaves need not be read: bool, of the same shape; None: none of them.
+    fed
+        Bytes that a block may have at least, where devices are fed from files.
     """
     least, most = BLOCK_BYTES
+    most = max(most, fed)
     most = max(most, min(TO_PARTIAL * partial_bytes, LARGEST_BYTES))
     most = min(most, DATA_BYTES) if with_data else most
     most = min(most, int(RESULT_BYTES / results)) if results else most

@@ -20,10 +20,12 @@ from chunkfold.planning.workers import Terms
 from chunkfold.sources.source import Source
 from chunkfold.units import size_text
 
-LEAF_BYTES = 256 << 20
-"""A leaf of small cells has so many decoded bytes at most."""
-READERS = 3
-"""Leaves that are read at once: one ends while others go on."""
+LEAF_BYTES, LEAF_BYTES_DECODED = 256 << 20, 512 << 20
+"""A leaf of small cells has so many decoded bytes at most; more where a device decodes them."""
+READERS, READERS_DECODED = 3, 5
+"""Leaves that are read at once: one ends while others go on, and others are decoded."""
+LEAVES_OF_A_BLOCK = 8
+"""A block may have so many: those that end and begin are few among them."""
 MOST_CHUNK_BYTES = 16 << 20
 """Larger chunks are decoded by the host: there are too few at a time to fill a device."""
 _LEAVES_EACH = 8
@@ -89,7 +91,10 @@ def is_fed(request: Request, terms: Terms) -> bool:
 
 def readers_per_worker(request: Request, terms: Terms) -> int:
     """Return how many threads of a worker read."""
-    return min(READERS, terms.readers) if is_fed(request, terms) else terms.readers
+    if not is_fed(request, terms):
+        return terms.readers
+    decodes = device_decoding(request, terms).used
+    return min(READERS_DECODED if decodes else READERS, terms.readers)
 
 
 def max_leaf_bytes(request: Request, terms: Terms, usual_bytes: int) -> int:
@@ -99,9 +104,17 @@ def max_leaf_bytes(request: Request, terms: Terms, usual_bytes: int) -> int:
     selected = math.prod(axis.length for axis in request.chosen)
     nbytes = selected * max(source.dtype.itemsize for source in request.sources)
     each = nbytes // (_LEAVES_EACH * terms.workers)
-    part = _OF_A_BUFFER_DECODED if device_decoding(request, terms).used else _OF_A_BUFFER
-    room = LEAF_BYTES if terms.buffer_bytes is None else terms.buffer_bytes // part
-    return max(usual_bytes, min(LEAF_BYTES, room, 1 << max(0, each.bit_length() - 1)))
+    most, part = LEAF_BYTES, _OF_A_BUFFER
+    if device_decoding(request, terms).used:
+        most, part = LEAF_BYTES_DECODED, _OF_A_BUFFER_DECODED
+    if terms.buffer_bytes is not None:
+        most = min(most, terms.buffer_bytes // part)
+    return max(usual_bytes, min(most, 1 << max(0, each.bit_length() - 1)))
+
+
+def block_bytes(request: Request, terms: Terms, leaf_bytes: int) -> int:
+    """Return how many bytes a block may have at least, of leaves of that size; 0 if none is fed."""
+    return LEAVES_OF_A_BLOCK * leaf_bytes if is_fed(request, terms) else 0
 
 
 def decoding_bytes(source: Source, touched_bytes: int) -> int:

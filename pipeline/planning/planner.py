@@ -14,7 +14,12 @@ from chunkfold.planning.answered_by_others import with_roll_ups
 from chunkfold.planning.blocks import cut_blocks
 from chunkfold.planning.combine_tree import Tree, fan_in
 from chunkfold.planning.costs import flights, leaf_costs, result_bytes
-from chunkfold.planning.feeding import device_decoding, max_leaf_bytes, readers_per_worker
+from chunkfold.planning.feeding import (
+    block_bytes,
+    device_decoding,
+    max_leaf_bytes,
+    readers_per_worker,
+)
 from chunkfold.planning.keeping import keepable, kept_bytes, saves_reads
 from chunkfold.planning.kept_between_reads import refuse_much_between_reads
 from chunkfold.planning.larger_leaves import larger_leaves
@@ -224,6 +229,7 @@ def _planned(
             results=leaving / max(1.0, float(costs.sum())),
             whole=request.keeping or request.levels > 1 or bool(request.modes),
             passed=passed,
+            fed=block_bytes(request, terms, most_of_leaf),
         )
         if layout.elements
         else ()

@@ -6,7 +6,6 @@ import itertools
 import math
 import os
 import re
-import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from chunkfold.decoding.chunk_keys import spelling
+from chunkfold.kernels.feed.file_states import file_states
 from chunkfold.sources.direct_route import objects_of
 from chunkfold.stores.icechunk_store import Snapshot
 from chunkfold.stores.listing import PAGE, Entry
@@ -21,10 +22,12 @@ from chunkfold.stores.objects import LocalObjects
 
 Found = tuple[int, ...]
 """Place of a stored object in their grid, its bytes, and when it was written, in nanoseconds."""
+_Files = tuple[list[str], np.ndarray]
+"""Paths, and the places of these files, counted over the grid of objects."""
 _NUMBER = re.compile("0|[1-9][0-9]{0,17}")
 """As keys spell it; longer ones might be too large for int64."""
-_FEW = 32
-"""Objects that are asked for one by one, rather than listed."""
+_FEW = 256
+"""Files below a folder that are looked at, rather than listed."""
 _RANGES = 16
 """That a server is asked to list at once."""
 _OF_A_RANGE = 64
@@ -58,15 +61,15 @@ def list_objects(array: Any) -> Listing | None:
     key, unit = array.metadata.encode_chunk_key, array.shards or array.chunks
     grid = tuple(-(-size // max(1, cell)) for size, cell in zip(array.shape, unit, strict=True))
     # Chunk (1, 2, 3) is "c/1/2/3" or "1.2.3" and the like; without axes it is "c" or "0".
-    prefix, separator = _spelling(key, len(grid)) if grid else (key(()), "/")
+    prefix, separator = spelling(key, len(grid)) if grid else (key(()), "/")
     if isinstance(array.store, Snapshot) and math.prod(grid) <= MOST_ASKED:
         return _on_grid(((*place, 1, 0) for place in array.store.chunks_of(array.path)), grid)
     if objects is None or prefix is None or math.prod(grid) > MOST_OBJECTS:
         return None
     found: Iterable[Found]
     if isinstance(objects, LocalObjects) and (separator == "/" or not grid):
-        found = _in_folders(f"{objects.where}/{prefix}", grid, ())
-    elif isinstance(objects, LocalObjects):
+        return _looked_at(_in_folders(f"{objects.where}/{prefix}", grid, 0), grid)
+    if isinstance(objects, LocalObjects):
         found = _placed(_in_folder(objects.where), prefix, separator, len(grid))
     elif objects.listable:
         found = _placed(objects.entries(_marks(key, grid)), prefix, separator, len(grid))
@@ -78,30 +81,53 @@ def list_objects(array: Any) -> Listing | None:
         return None
 
 
-def _in_folders(folder: str, left: tuple[int, ...], place: tuple[int, ...]) -> Iterator[Found]:
-    """Find the files of as many levels of folders as `left` has numbers, which names begin with.
+def _in_folders(folder: str, left: tuple[int, ...], first: int) -> Iterator[_Files]:
+    """Yield files of as many levels of folders as `left` has numbers, with their places.
 
-    Of each level that is how many names its folders may hold. Few, of all that are left, are asked
-    for one by one: that takes less time than to list as many folders. What goes while others write,
-    or is a link to nowhere, is not there.
+    `left` says for each level how many names its folders may hold. A place is counted over the
+    grid, from `first` on. Few files, of all levels that are left, are named whether they are there
+    or not: to look at them takes less time than to list as many folders.
     """
-    if math.prod(left) <= _FEW:
-        for name, within in _names(left):
-            try:
-                status = os.stat(folder + name)  # noqa: PTH116 # a Path would take as long
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-            if not stat.S_ISDIR(status.st_mode):
-                yield (*place, *within, status.st_size, status.st_mtime_ns)
+    count = math.prod(left)
+    if count <= _FEW:
+        yield [folder + name for name in _names(left)], np.arange(first, first + count)
         return
+    below, names, numbers = count // left[0], [], []
     for entry in _entries(folder):
-        if not _NUMBER.fullmatch(entry.name):
-            continue
-        here = (*place, int(entry.name))
-        if len(left) > 1:
-            yield from _in_folders(f"{folder}{entry.name}/", left[1:], here)
-        elif (found := _status(entry)) is not None:
-            yield (*here, found.st_size, found.st_mtime_ns)
+        number = int(entry.name) if _NUMBER.fullmatch(entry.name) else left[0]
+        if number < left[0] and len(left) > 1:
+            yield from _in_folders(f"{folder}{entry.name}/", left[1:], first + number * below)
+        elif number < left[0]:
+            names.append(folder + entry.name)
+            numbers.append(number)
+    yield names, first + np.array(numbers, np.int64)
+
+
+def _looked_at(files: Iterator[_Files], grid: tuple[int, ...]) -> Listing | None:
+    """List files by what is found when they are looked at; None if one may not be.
+
+    A file that goes while others write, or is a link to nowhere, is not there.
+    """
+    made = _Made(grid)
+    try:
+        while some := list(_until(files, _AT_ONCE)):
+            states = file_states([name for names, _ in some for name in names])
+            places = np.concatenate([numbers for _, numbers in some])
+            there = states[:, 0] >= 0
+            made.add(places[there], *states[there].T)
+    except OSError:  # who may read need not be allowed to list
+        return None
+    return made.listing
+
+
+def _until(files: Iterator[_Files], most: int) -> Iterator[_Files]:
+    """Yield the next ones, until there are so many files."""
+    count = 0
+    for some in files:
+        yield some
+        count += len(some[0])
+        if count >= most:
+            return
 
 
 def _in_folder(folder: str) -> Iterator[Entry]:
@@ -129,10 +155,9 @@ def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
 
 
 @cache
-def _names(left: tuple[int, ...]) -> list[tuple[str, tuple[int, ...]]]:
-    """Return what names may end with, and the places that they have then."""
-    places = itertools.product(*map(range, left))
-    return [("/".join(map(str, place)), place) for place in places]
+def _names(left: tuple[int, ...]) -> list[str]:
+    """Return what names may end with, in C order of their places."""
+    return ["/".join(map(str, place)) for place in itertools.product(*map(range, left))]
 
 
 def _placed(entries: Iterable[Entry], prefix: str, separator: str, ndim: int) -> Iterator[Found]:
@@ -144,21 +169,36 @@ def _placed(entries: Iterable[Entry], prefix: str, separator: str, ndim: int) ->
             yield (*map(int, spelled.groups()), size, modified)
 
 
+class _Made:
+    """A listing in the making."""
+
+    def __init__(self, grid: tuple[int, ...]) -> None:
+        self._sizes, self._newest = np.zeros(grid, np.uint32), 0
+
+    def add(self, places: np.ndarray, sizes: np.ndarray, modified: np.ndarray) -> None:
+        """Add objects, by their places counted over the grid."""
+        if sizes.max(initial=0) > np.iinfo(self._sizes.dtype).max:
+            self._sizes = self._sizes.astype(np.uint64)
+        self._sizes.reshape(-1)[places] = np.maximum(sizes, 1)
+        self._newest = max(self._newest, int(modified.max(initial=0)))
+
+    @property
+    def listing(self) -> Listing:
+        """What was added."""
+        return Listing(self._sizes, self._newest)
+
+
 def _on_grid(found: Iterable[Found], grid: tuple[int, ...]) -> Listing:
     """Lay what was found over the grid."""
-    sizes, newest, found = np.zeros(grid, np.uint32), 0, iter(found)
+    made, found = _Made(grid), iter(found)
     strides = np.array([math.prod(grid[n + 1 :]) for n in range(len(grid))], np.int64)
     # Never all as objects: ten million would take gigabytes.
     while some := list(itertools.islice(found, _AT_ONCE)):
         table = np.fromiter(itertools.chain.from_iterable(some), np.int64)
         table = table.reshape(-1, len(grid) + 2)
         table = table[(table[:, :-2] < grid).all(axis=1)]
-        places, here, modified = table[:, :-2] @ strides, table[:, -2], table[:, -1]
-        if here.max(initial=0) > np.iinfo(sizes.dtype).max:
-            sizes = sizes.astype(np.uint64)
-        sizes.reshape(-1)[places] = np.maximum(here, 1)
-        newest = max(newest, int(modified.max(initial=0)))
-    return Listing(sizes, newest)
+        made.add(table[:, :-2] @ strides, table[:, -2], table[:, -1])
+    return made.listing
 
 
 def _marks(key: Any, grid: tuple[int, ...]) -> list[str]:
@@ -170,12 +210,3 @@ def _marks(key: Any, grid: tuple[int, ...]) -> list[str]:
     some = np.linspace(0, count - 1, _OF_A_RANGE * ranges, dtype=np.int64)
     places = np.stack(np.unravel_index(some, grid), axis=-1)
     return sorted(key(tuple(place)) for place in places.tolist())[_OF_A_RANGE::_OF_A_RANGE]
-
-
-def _spelling(key: Any, ndim: int) -> tuple[str | None, str]:
-    """Return what stands before the numbers of a key, and between them; None if it is else."""
-    for prefix, separator in (("c/", "/"), ("c.", "."), ("", "/"), ("", ".")):
-        numbers = tuple(range(1, ndim + 1))
-        if key(numbers) == prefix + separator.join(map(str, numbers)):
-            return prefix, separator
-    return None, ""

@@ -6,6 +6,7 @@ not belong to the array that was planned: the result would mix two states of it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -83,6 +84,9 @@ class Expected(Protocol):
     def size_of(self, place: ObjectIndex) -> int:
         """Return the bytes of an object, 0 if they are not known or it is not stored."""
 
+    def sizes_in(self, box: Sequence[range]) -> np.ndarray:
+        """Return `size_of` of all objects of a box, in C order, int64."""
+
     def lacks(self, place: ObjectIndex) -> bool:
         """Whether an object is known not to be stored: then it is not asked for."""
 
@@ -132,6 +136,14 @@ class Listed:
             return self.size
         return int(self.sizes[tuple(n - m for n, m in zip(place, self.first, strict=True))])
 
+    def sizes_in(self, box: Sequence[range]) -> np.ndarray:
+        """Return the bytes of all objects of a box, in C order, int64."""
+        if self.size:
+            return np.full(math.prod(map(len, box)), self.size, np.int64)
+        cuts = zip(box, self.first, strict=True)
+        within = tuple(slice(one.start - first, one.stop - first) for one, first in cuts)
+        return self.sizes[within].reshape(-1).astype(np.int64)
+
     def lacks(self, place: ObjectIndex) -> bool:
         """Whether an object is known not to be stored."""
         return not self.size_of(place)
@@ -171,6 +183,10 @@ class Unlisted:
     def size_of(self, place: ObjectIndex) -> int:  # noqa: ARG002
         """Nothing is known."""
         return 0
+
+    def sizes_in(self, box: Sequence[range]) -> np.ndarray:
+        """Nothing is known."""
+        return np.zeros(math.prod(map(len, box)), np.int64)
 
     def lacks(self, place: ObjectIndex) -> bool:  # noqa: ARG002 # nothing is known
         """Nothing is known: every object is asked for."""
@@ -218,6 +234,13 @@ class Shifted:
     def size_of(self, place: ObjectIndex) -> int:
         """Return the bytes of an object, 0 if they are not known or it is not stored."""
         return self.of.size_of(self._whole(place))
+
+    def sizes_in(self, box: Sequence[range]) -> np.ndarray:
+        """Return the bytes of all objects of a box, in C order, int64."""
+        moved = list(box)
+        own = moved[self.axis]
+        moved[self.axis] = range(own.start + self.before, own.stop + self.before)
+        return self.of.sizes_in(moved)
 
     def lacks(self, place: ObjectIndex) -> bool:
         """Whether an object is known not to be stored."""

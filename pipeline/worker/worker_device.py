@@ -128,10 +128,10 @@ class WorkerDevice:
             self._pools = {n: Readers(n, pool.leave()) for n, pool in self._pools.items()}
 
     def feeder(self) -> Feeder:
-        """Return what feeds the device from files, with a thread for each reader."""
+        """Return what feeds the device from files: some cores are left to who waits and decodes."""
         with self._lock:
             if self._feeder is None:
-                self._feeder = Feeder(self.opened, self.readers)
+                self._feeder = Feeder(self.opened, max(1, 3 * self.readers // 4))
             return self._feeder
 
     def borrow(self, nbytes: int) -> StagingBuffer | FedBuffer:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import zarr
 
-from chunkfold.planning import feeding, planner
+from chunkfold.errors import PlanError
+from chunkfold.planning import blocks, feeding, planner
 from tests.plans import planned
 
 
@@ -25,6 +26,7 @@ def path(tmp_path: Path) -> Path:
 def _small(monkeypatch) -> None:
     monkeypatch.setattr(planner, "LEAF_BYTES", 64 << 10)
     monkeypatch.setattr(feeding, "LEAF_BYTES", 256 << 10)
+    monkeypatch.setattr(feeding, "LEAF_BYTES_DECODED", 256 << 10)
 
 
 def test_gpus_have_large_leaves_and_few_readers(path: Path):
@@ -41,3 +43,59 @@ def test_each_worker_has_some_leaves(path: Path):
 
 def test_leaves_are_a_small_part_of_a_devices_memory(path: Path):
     assert planned(path, own_memory=True, buffer_bytes=1 << 20).leaf_bytes == 128 << 10
+
+
+def zstd(path: Path) -> Path:
+    zarr.create_array(path, shape=(64, 16384), chunks=(1, 16384), dtype="f4")[...] = 1
+    return path
+
+
+def test_what_the_host_decodes_is_read_by_all_readers(tmp_path: Path):
+    plan = planned(zstd(tmp_path / "z"), own_memory=True, decode="host", readers=16)
+    assert (plan.leaf_bytes, plan.readers) == (64 << 10, 16)
+    assert plan.device_decoding == (False, "decode is 'host'")
+
+
+def test_zstd_is_decoded_by_devices_with_memory_of_their_own(tmp_path: Path):
+    path = zstd(tmp_path / "z")
+    plan = planned(path, own_memory=True, readers=16)
+    assert (plan.leaf_bytes, plan.readers) == (256 << 10, feeding.READERS_DECODED)
+    assert plan.device_decoding.used
+    assert "decoding  on the device: zstd" in str(plan)
+    host = planned(path, own_memory=True, decode="host", readers=plan.readers)
+    assert plan.memory.decoding - host.memory.decoding > 2 * plan.readers * plan.leaf_bytes
+    other = planned(path, own_memory=False, readers=16)
+    assert (other.leaf_bytes, other.readers) == (64 << 10, 16)
+    assert "decoding  on the host: devices share the host's memory" in str(other)
+
+
+def test_large_chunks_are_decoded_by_the_host_unless_told(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(feeding, "MOST_CHUNK_BYTES", 1 << 10)
+    path = zstd(tmp_path / "z")
+    assert "too few" in planned(path, own_memory=True).device_decoding.because
+    assert planned(path, own_memory=True, decode="device").device_decoding.used
+
+
+@pytest.mark.parametrize(
+    ("own_memory", "codec", "said"),
+    [
+        (False, zarr.codecs.ZstdCodec(), "decode is 'device', but devices share the host's memory"),
+        (True, zarr.codecs.GzipCodec(), "z is not in local files of zstd chunks"),
+    ],
+)
+def test_what_devices_cannot_decode_is_refused_if_they_are_to(
+    tmp_path: Path, codec: object, said: str, *, own_memory: bool
+):
+    zarr.create_array(
+        tmp_path / "z", shape=(64, 16384), chunks=(1, 16384), dtype="f4", compressors=codec
+    )[...] = 1
+    with pytest.raises(PlanError, match=said):
+        planned(tmp_path / "z", own_memory=own_memory, kinds=frozenset({"gpu"}), decode="device")
+
+
+def test_blocks_of_what_is_fed_have_some_leaves(path: Path, monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", (1 << 10, 256 << 10))
+    assert len(planned(path).blocks) == 16
+    fed = planned(path, own_memory=True)
+    assert fed.leaf_bytes * feeding.LEAVES_OF_A_BLOCK == 2 << 20
+    assert len(fed.blocks) == 2

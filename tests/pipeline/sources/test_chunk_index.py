@@ -169,7 +169,7 @@ def test_whatever_else_lies_in_the_folder_is_passed_over(tmp_path: Path):
 
 
 def test_files_that_go_while_they_are_listed_are_not_there(tmp_path: Path, monkeypatch):
-    made, _ = sparse(tmp_path / "s.zarr", np.ones((200,)), np.ones(100), chunks=(2,))
+    made, _ = sparse(tmp_path / "s.zarr", np.ones((800,)), np.ones(400), chunks=(2,))
     true_scandir = os.scandir
 
     class Listing(contextlib.nullcontext):

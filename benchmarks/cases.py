@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyopencl as cl
+from gpu_clocks import own_seconds
 
 from chunkfold.kernels import (
     Box,
@@ -195,12 +196,7 @@ class Prepared:
 
     def device_seconds(self) -> float:
         """Fold once; return what the kernels took by the device's clock."""
-        before = self._run_ns()
-        self()
-        return max(1, self._run_ns() - before) / 1e9
-
-    def _run_ns(self) -> int:
-        return sum(launches.run_ns for launches in self.fold.profile().values())
+        return own_seconds(self.fold, self, 1)
 
 
 def prepared(opened: DeviceContext, case: Case, nbytes: int) -> Prepared:

@@ -1,9 +1,12 @@
-"""Jobs on GPUs beside threads that do nothing else, and beside kvikio with CuPy: GB/s of elements.
+"""GPUs beside what else they could do: GB/s of elements, medians of rounds.
 
-Each row is a data set of its own, made in the page cache and removed behind it; the ways of a row
-take turns, round by round, and the medians are told.
+`jobs` are whole reductions of arrays in the page cache, on one GPU and on two, beside threads
+that do nothing else and beside kvikio with CuPy, all in turn. `flat` and `axes` are sums of data in
+a device's memory, `labels` sums of such data by label, beside torch and CuPy, by each one's own
+clock of the device. Each row is a data set of its own, made and removed behind it.
 
-    python benchmarks/gpu.py [--rows NAME,...] [--gib 8] [--rounds 3] [--folder DIR] [--json FILE]
+    python benchmarks/gpu.py [--rows GROUP|ROW,...] [--gib 8] [--rounds 5] [--gpus 1,2]
+        [--minutes 8] [--device gpu] [--folder DIR] [--json FILE] [--plot FILE]
 """
 
 from __future__ import annotations
@@ -16,122 +19,287 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+import h5py
+import keyed
 import numpy as np
 import pyopencl as cl
 import zarr
+from cases import FLAT, LONG, Case, Layout, arrays_of, prepared
+from gpu_clocks import event_seconds, own_seconds, torch_and_cupy
 
 import chunkfold as cf
-from chunkfold.kernels import DeviceContext, devices
+from chunkfold.kernels import Device, DeviceContext, as_monoid, bind, devices
+from chunkfold.kernels.bench.peers import placed
 from chunkfold.kernels.feed.commands import UNKNOWN, Runs
 from chunkfold.kernels.feed.feeder import Feeder
+from chunkfold.workflows.plots import bar_chart, check_plot
 
 MIB = 1 << 20
 Way = Callable[[], object]
+Rates = dict[str, float | None]
+"""GB/s by way; None where it is not here."""
+NO_PEERS: Rates = {"torch": None, "CuPy": None}
+KVIKIO = "kvikio and CuPy"
+THREADS = "threads that read and upload"
 
 
 @dataclass(frozen=True)
-class Row:
-    """A data set, and what is asked of it."""
+class Bench:
+    """What is measured with."""
+
+    found: Sequence[Device]
+    client: Callable[[int, int], Any]
+    """Of a cluster of so many devices with so many processes each."""
+    options: argparse.Namespace
+
+    @property
+    def nbytes(self) -> int:
+        """Of a row's elements, about."""
+        return int(self.options.gib * (1 << 30))
+
+    @cached_property
+    def opened(self) -> DeviceContext:
+        """The first device."""
+        return DeviceContext(self.found[0])
+
+
+@dataclass(frozen=True)
+class Job:
+    """An array on disk, and what is asked of it."""
 
     chunk: tuple[int, ...]
-    codec: str | None = None
+    how: str | None = None
+    """A codec, or HDF5 without filters; None: neither."""
     asked: tuple[tuple[str, dict[str, Any]], ...] = (("sum", {}),)
 
+    def rates(self, bench: Bench) -> Rates:
+        """Measure all ways, in turn."""
+        folder = Path(tempfile.mkdtemp(dir=bench.options.folder))
+        try:
+            path, nbytes = made(folder, self, bench.options.gib)
+            ways = self.ways(path, bench)
+            times: dict[str, list[float]] = {way: [] for way in ways}
+            for round_ in range(bench.options.rounds + 1):
+                for way, call in ways.items():
+                    began = time.perf_counter()
+                    call()
+                    if round_:
+                        times[way].append(time.perf_counter() - began)
+        finally:
+            shutil.rmtree(folder)
+        medians = {way: statistics.median(taken) for way, taken in times.items()}
+        rates: Rates = {way: nbytes / seconds / 1e9 for way, seconds in medians.items()}
+        return rates if self.how else {KVIKIO: None} | rates
 
-ROWS = {
-    "64MB": Row((16, 1024, 1024), asked=(("sum", {}), ("sum fast", {"mode": "fast"}))),
-    "8MB": Row((2, 1024, 1024)),
-    "1MB": Row((1, 512, 512)),
-    "axis0": Row(
-        (16, 1024, 1024), asked=(("sum", {}), ("mean", {"axis": 0}), ("std", {"axis": 0}))
-    ),
-    "zstd-1MB": Row((1, 512, 512), "zstd"),
-    "blosc-1MB": Row((1, 512, 512), "blosc"),
+    def ways(self, path: str, bench: Bench) -> dict[str, Way]:
+        """Return what can be timed."""
+        ways: dict[str, Way] = {}
+        for gpus in bench.options.gpus:
+            some, suffix = bench.found[:gpus], f", {gpus} GPUs" * (gpus > 1)
+            if self.how is None:
+                ways[THREADS + suffix] = bare(path, some)
+            for count in bench.options.workers:
+                if not count and gpus > 1:
+                    continue  # this process has one device
+                client = bench.client(gpus, count) if count else None
+                for asked, words in self.asked:
+                    op, _, _ = asked.partition(" ")
+                    ways[f"chunkfold {asked}, {count or 'in'} process{suffix}"] = (
+                        lambda client=client, op=op, words=words: cf.reduce(
+                            path, op, client=client, **words
+                        )
+                    )
+        return ways | (kvikio_ways(path) if self.how is None else {})
+
+
+@dataclass(frozen=True)
+class Resident:
+    """A sum of an array that is in the device's memory."""
+
+    layout: Layout
+    dtype: str = "float32"
+
+    def rates(self, bench: Bench) -> Rates:
+        """Measure by each one's own clock of the device."""
+        opened, rounds = bench.opened, bench.options.rounds
+        case, seconds = Case("sum", self.layout, self.dtype), {}
+        for mode in ("fast", "exact") if np.dtype(self.dtype).kind == "f" else ("exact",):
+            ours = prepared(opened, replace(case, exact=mode == "exact"), bench.nbytes)
+            ours()  # the first time it compiles
+            seconds[f"chunkfold {mode}"] = own_seconds(ours.fold, ours, rounds)
+        (array,) = arrays_of(case, bench.nbytes)
+        peers = torch_and_cupy()
+        if peers is not None:
+            torch, cupy = peers
+            tensor, axes = torch.from_numpy(array).cuda(), self.layout[1]
+            values = cupy.from_dlpack(tensor)
+            calls = {"torch": lambda: tensor.sum(axes), "CuPy": lambda: values.sum(axes)}
+            seconds |= event_seconds(calls, rounds)
+        rates: Rates = {way: array.nbytes / taken / 1e9 for way, taken in seconds.items()}
+        return rates if peers is not None else rates | NO_PEERS
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Exact sums by label of values in the device's memory; labels are read beside them."""
+
+    dtype: str
+    groups: int
+    runs: bool
+
+    def rates(self, bench: Bench) -> Rates:
+        """Measure by each one's own clock of the device."""
+        opened, rounds = bench.opened, bench.options.rounds
+        array = keyed.values(bench.nbytes // np.dtype(self.dtype).itemsize, self.dtype)
+        keys = keyed.labels(array.size, self.groups, runs=self.runs)
+        bound = bind([as_monoid("sum")], [array.dtype], exact=True, keyed=True)
+        buffer = placed(opened, array)
+        own = keyed.seconds_by_label(opened, bound, buffer, keys, self.groups, rounds)
+        buffer.release()
+        peers = keyed.peers(array, keys, self.groups, rounds)
+        seconds = {"chunkfold exact": own} | peers
+        rates: Rates = {way: array.nbytes / taken / 1e9 for way, taken in seconds.items()}
+        return rates if peers else rates | NO_PEERS
+
+
+PLANE: Layout = ((-1, 4096), (0,))
+GROUPS: dict[str, dict[str, Job | Resident | Labelled]] = {
+    "jobs": {
+        "64MB": Job((16, 1024, 1024), asked=(("sum", {}), ("sum fast", {"mode": "fast"}))),
+        "8MB": Job((2, 1024, 1024)),
+        "1MB": Job((1, 512, 512)),
+        "axis0": Job(
+            (16, 1024, 1024), asked=(("sum", {}), ("mean", {"axis": 0}), ("std", {"axis": 0}))
+        ),
+        "hdf5-1MB": Job((1, 512, 512), "HDF5"),
+        "zstd-1MB": Job(
+            (1, 512, 512), "zstd", (("sum", {}), ("sum decoded by the host", {"decode": "host"}))
+        ),
+        "blosc-1MB": Job((1, 512, 512), "blosc"),
+    },
+    "flat": {
+        f"flat-{dtype}": Resident(FLAT, dtype) for dtype in ("float32", "float64", "int32", "int64")
+    },
+    "axes": {
+        f"{len(shape)}d-axis{axis}": Resident((shape, (axis,)))
+        for shape, _ in (PLANE, LONG)
+        for axis in range(len(shape))
+    },
+    "labels": {
+        f"labels-{groups}-{'runs' if runs else 'random'}-{dtype}": Labelled(dtype, groups, runs)
+        for groups in (10_000, 1_000_000)
+        for runs in (False, True)
+        for dtype in ("float64", "int64")
+    },
 }
 
 
 def main() -> None:
     """Print a table, and write what was measured."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rows", default=",".join(ROWS))
+    parser.add_argument("--rows", default=",".join(GROUPS), help="groups, or rows of them")
     parser.add_argument("--gib", type=float, default=8)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--workers", default="0,1,4", help="processes of a GPU; 0: this one")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--gpus", type=_numbers, default="1,2", help="devices that share a job")
+    parser.add_argument(
+        "--workers", type=_numbers, default="0,1,4", help="processes of a GPU; 0: this one"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=8, help="of a group: later rows of it are left out"
+    )
     parser.add_argument("--device", default="gpu")
     parser.add_argument("--folder", default=tempfile.gettempdir())
-    parser.add_argument("--json")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--plot", type=Path)
     options = parser.parse_args()
-    found = []
-    for name in options.rows.split(","):
-        folder = Path(tempfile.mkdtemp(dir=options.folder))
-        try:
-            found += measured(name, ROWS[name], folder, options)
-        finally:
-            shutil.rmtree(folder)
-    if options.json:
-        Path(options.json).write_text(json.dumps(found, indent=1))
-
-
-def measured(
-    name: str, row: Row, folder: Path, options: argparse.Namespace
-) -> list[dict[str, Any]]:
-    """Measure all ways of a row, in turn."""
-    path, nbytes = made(folder, row, options.gib)
+    if options.plot:
+        check_plot(options.plot)
+    found = devices(options.device)
+    for gpus in [n for n in options.gpus if n > len(found)]:
+        print(f"left out: {gpus} GPUs, for there are {len(found)}", file=sys.stderr)
+        options.gpus.remove(gpus)
+    measured: dict[str, Rates] = {}
     with ExitStack() as stack:
-        ways: dict[str, Way] = {}
-        if row.codec is None:
-            ways["threads that read and upload"] = bare(path, options.device)
-            ways |= kvikio_ways(path)
-        for count in map(int, options.workers.split(",")):
-            client = None if not count else stack.enter_context(cluster(count, options.device))
-            for asked, words in row.asked:
-                op, _, _ = asked.partition(" ")
-                ways[f"chunkfold {asked}, {count or 'in'} process"] = (
-                    lambda client=client, op=op, words=words: cf.reduce(
-                        path, op, client=client, **words
-                    )
-                )
-        times: dict[str, list[float]] = {way: [] for way in ways}
-        answers = {way: np.asarray(call()) for way, call in ways.items()}  # warm
-        for _ in range(options.rounds):
-            for way, call in ways.items():
-                began = time.perf_counter()
-                call()
-                times[way].append(time.perf_counter() - began)
-    lines = []
-    for way, taken in times.items():
-        rate = nbytes / statistics.median(taken) / 1e9
-        answer = float(answers[way].astype(np.float64).reshape(-1)[0]) if answers[way].size else 0.0
-        lines.append({"row": name, "way": way, "GB/s": round(rate, 2), "first": answer})
-        print(f"{name:10} {way:40} {rate:7.2f}  {answer:.9g}", flush=True)
-    return lines
+
+        @cache
+        def client(gpus: int, count: int) -> Any:
+            return stack.enter_context(cluster(found[:gpus], count))
+
+        bench = Bench(found, client, options)
+        for rows in chosen(options.rows.split(",")):
+            began = time.monotonic()
+            for name, row in rows.items():
+                if time.monotonic() - began > 60 * options.minutes:
+                    print(f"left out: {name}, for time is up", file=sys.stderr)
+                    continue
+                measured[name] = row.rates(bench)
+                for way, rate in measured[name].items():
+                    told = "not here" if rate is None else f"{rate:.2f}"
+                    print(f"{name:32}{way:44}{told:>10}", flush=True)
+                if options.json:
+                    about = {"device": str(found[0]), "gib": options.gib, "GB/s": measured}
+                    options.json.write_text(json.dumps(about, indent=1))
+    if options.plot:
+        bars = {
+            name: {way: rate for way, rate in rates.items() if rate is not None}
+            for name, rates in measured.items()
+        }
+        bar_chart(options.plot, bars, highlight="chunkfold", line=THREADS, unit="GB/s")
 
 
-def made(folder: Path, row: Row, gib: float) -> tuple[str, int]:
+def _numbers(text: str) -> list[int]:
+    return [int(one) for one in text.split(",")]
+
+
+def chosen(names: Sequence[str]) -> Iterator[dict[str, Job | Resident | Labelled]]:
+    """Yield the rows of each group that are named, themselves or by their group.
+
+    Raises
+    ------
+    SystemExit
+        If a name is neither a group's nor a row's.
+    """
+    known = {*GROUPS, *(name for rows in GROUPS.values() for name in rows)}
+    if unknown := set(names) - known:
+        raise SystemExit(f"there are no rows {sorted(unknown)}; there are {sorted(known)}")
+    for group, rows in GROUPS.items():
+        yield {name: row for name, row in rows.items() if group in names or name in names}
+
+
+def made(folder: Path, row: Job, gib: float) -> tuple[str, int]:
     """Write float32 noise, chunk by chunk; return its path and its bytes."""
     chunk_bytes = int(np.prod(row.chunk)) * 4
     count = int(gib * (1 << 30) // chunk_bytes)
     across = 2048 // row.chunk[1]
     count -= count % across**2
     shape = (count // across**2 * row.chunk[0], across * row.chunk[1], across * row.chunk[2])
+    rng = np.random.default_rng(3)
+    few = [rng.normal(280, 15, row.chunk).astype("f4") for _ in range(min(count, 32))]
+    places = [(n // across**2, n // across % across, n % across) for n in range(count)]
+    if row.how == "HDF5":
+        with h5py.File(folder / "x.h5", "w") as file:
+            written = file.create_dataset("x", shape, "f4", chunks=row.chunk).id
+            for n, place in enumerate(places):
+                first = tuple(a * b for a, b in zip(place, row.chunk, strict=True))
+                written.write_direct_chunk(first, few[n % len(few)])
+        return f"{folder}/x.h5/x", int(np.prod(shape)) * 4
     compressors: Any = None
-    if row.codec == "zstd":
+    if row.how == "zstd":
         compressors = zarr.codecs.ZstdCodec()
-    elif row.codec == "blosc":
+    elif row.how == "blosc":
         compressors = zarr.codecs.BloscCodec(cname="lz4", shuffle="shuffle")
     path = folder / "x.zarr"
     array = zarr.create_array(
         path, shape=shape, chunks=row.chunk, dtype="f4", compressors=compressors, fill_value=0
     )
-    rng = np.random.default_rng(3)
-    few = [rng.normal(280, 15, row.chunk).astype("f4") for _ in range(min(count, 32))]
     zarr.config.set({"async.concurrency": 16})
     array[: row.chunk[0], : row.chunk[1], : row.chunk[2]] = few[0]
     (first,) = [one for one in path.rglob("*") if one.is_file() and one.name != "zarr.json"]
@@ -141,8 +309,7 @@ def made(folder: Path, row: Row, gib: float) -> tuple[str, int]:
         stored.append(first.read_bytes())
 
     def write(n: int) -> None:
-        place = (n // across**2, n // across % across, n % across)
-        target = path / "c" / "/".join(map(str, place))
+        target = path / "c" / "/".join(map(str, places[n]))
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(stored[n % len(stored)])
 
@@ -152,13 +319,11 @@ def made(folder: Path, row: Row, gib: float) -> tuple[str, int]:
 
 
 @contextmanager
-def cluster(count: int, device: str) -> Iterator[Any]:
+def cluster(some: Sequence[Device], count: int) -> Iterator[Any]:
     """Start so many processes for each device."""
     with (
-        cf.LocalOpenCLCluster(
-            device, workers_per_device=count, dashboard_address=None
-        ) as made_here,
-        made_here.get_client() as client,
+        cf.LocalOpenCLCluster(some, workers_per_device=count, dashboard_address=None) as started,
+        started.get_client() as client,
     ):
         yield client
 
@@ -169,29 +334,30 @@ def chunk_files(path: str) -> list[str]:
     return sorted(each)
 
 
-def bare(path: str, spec: str, threads: int = 12) -> Way:
-    """Return threads that bring all files to the device, and do nothing with them."""
-    opened = DeviceContext(devices(spec)[0])
+def bare(path: str, some: Sequence[Device], threads: int = 12) -> Way:
+    """Return threads that bring all files to the devices, and do nothing with them."""
     files = chunk_files(path)
-    each = 256 * MIB
     size = Path(files[0]).stat().st_size
-    per = max(1, each // size)
-    feeder, at_once = Feeder(opened, threads), 3
-    buffers = [
-        cl.Buffer(opened.context, cl.mem_flags.READ_WRITE, per * size) for _ in range(at_once)
-    ]
+    per = max(1, 256 * MIB // size)
+    shares = []
+    for opened in map(DeviceContext, some):
+        feeder = Feeder(opened, threads)
+        for _ in range(3):  # so many take turns at its threads
+            buffer = cl.Buffer(opened.context, cl.mem_flags.READ_WRITE, per * size)
+            shares.append((feeder, buffer))
 
     def share(number: int) -> None:
-        mine = files[number * len(files) // at_once : (number + 1) * len(files) // at_once]
+        feeder, buffer = shares[number]
+        mine = files[number * len(files) // len(shares) : (number + 1) * len(files) // len(shares)]
         for at in range(0, len(mine), per):
             names = mine[at : at + per]
             n = np.arange(len(names))
             runs = np.column_stack([n, 0 * n, n * size, 0 * n + size])
             known = np.tile([size, UNKNOWN, 1], (len(names), 1))
-            feeder.feed(Runs(names, known, runs), buffers[number])
+            feeder.feed(Runs(names, known, runs), buffer)
 
     def run() -> int:
-        running = [threading.Thread(target=share, args=(n,)) for n in range(at_once)]
+        running = [threading.Thread(target=share, args=(n,)) for n in range(len(shares))]
         for one in running:
             one.start()
         for one in running:
@@ -201,15 +367,23 @@ def bare(path: str, spec: str, threads: int = 12) -> Way:
     return run
 
 
-def kvikio_ways(path: str) -> dict[str, Way]:
-    """Return kvikio and CuPy, which reads and folds; nothing where they are not installed."""
+@cache
+def kvikio_and_cupy() -> tuple[Any, Any] | None:
+    """Return both; None, and say why, where one is not installed."""
     try:
         import cupy
-        import kvikio
         import kvikio.defaults
     except ImportError as error:
-        print(f"no kvikio here: {error}", file=sys.stderr)
+        print(f"left out: {KVIKIO} ({error.name} is not installed)", file=sys.stderr)
+        return None
+    return kvikio, cupy
+
+
+def kvikio_ways(path: str) -> dict[str, Way]:
+    """Return kvikio, which reads, and CuPy, which folds; nothing where they are not."""
+    if (found := kvikio_and_cupy()) is None:
         return {}
+    kvikio, cupy = found
     kvikio.defaults.set({"num_threads": 16, "compat_mode": kvikio.CompatMode.ON})
     files = chunk_files(path)
     size = Path(files[0]).stat().st_size
@@ -229,7 +403,7 @@ def kvikio_ways(path: str) -> dict[str, Way]:
             total += slot[: len(names)].sum(dtype=cupy.float64)
         return float(total.get())
 
-    return {"kvikio and CuPy": run}
+    return {KVIKIO: run}
 
 
 if __name__ == "__main__":

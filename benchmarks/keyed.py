@@ -12,9 +12,10 @@ import argparse
 
 import numpy as np
 import pyopencl as cl
-from gpu_peers import own_seconds, torch_event_seconds
+from gpu_clocks import event_seconds, own_seconds, torch_and_cupy
 
 from chunkfold.kernels import (
+    Bound,
     Box,
     DeviceContext,
     Fold,
@@ -48,21 +49,44 @@ def values(count: int, dtype: str) -> np.ndarray:
 
 
 def peers(array: np.ndarray, keys: np.ndarray, groups: int, rounds: int) -> dict[str, float]:
-    """Return the seconds of those libraries that are here."""
-    try:
-        import cupy
-        import torch
-    except ImportError:
+    """Return the seconds of torch and CuPy, if they are here; CuPy has float64 bins alone."""
+    if (found := torch_and_cupy()) is None:
         return {}
+    torch, cupy = found
     tensor, index = torch.from_numpy(array).cuda(), torch.from_numpy(keys).cuda()
     out = torch.zeros(groups, dtype=tensor.dtype, device="cuda")
-    calls = {"torch": lambda: out.index_add_(0, index, tensor)}
-    if array.dtype.kind == "f":
-        a, k = cupy.from_dlpack(tensor), cupy.from_dlpack(index)
-        calls["cupy"] = lambda: cupy.bincount(k, weights=a, minlength=groups)
-    for call in calls.values():
-        call()  # the first time it may compile
-    return {name: torch_event_seconds(call, rounds) for name, call in calls.items()}
+    weights, bins = cupy.from_dlpack(tensor), cupy.from_dlpack(index)
+    if array.dtype.kind != "f":
+        weights = weights.astype("f8")
+    calls = {
+        "torch": lambda: out.index_add_(0, index, tensor),
+        "CuPy": lambda: cupy.bincount(bins, weights=weights, minlength=groups),
+    }
+    return event_seconds(calls, rounds)
+
+
+def seconds_by_label(
+    opened: DeviceContext,
+    bound: Bound,
+    buffer: cl.Buffer,
+    keys: np.ndarray,
+    groups: int,
+    rounds: int,
+) -> float:
+    """Return the seconds of a fold by label of what a buffer holds."""
+    accumulator = bound.accumulator.for_outputs(groups)
+    tuning = choose(opened.device, accumulator, kernels={"flat"})
+    keyed, held = KeyedFold(opened, accumulator, tuning, groups), placed(opened, keys)
+
+    def labelled() -> None:
+        keyed.add([buffer], held, keyed_box(keys.shape, (0,)))
+        keyed.finish()
+
+    labelled()  # the first time it compiles
+    try:
+        return own_seconds(keyed, labelled, rounds)
+    finally:
+        held.release()
 
 
 def main() -> None:
@@ -102,25 +126,13 @@ def main() -> None:
             for groups in options.labels or LABELS:
                 for runs in (False, True):
                     keys = labels(count, groups, runs=runs)
-                    accumulator = bound.accumulator.for_outputs(groups)
-                    tuning = choose(device, accumulator, kernels={"flat"})
-                    keyed = KeyedFold(opened, accumulator, tuning, groups)
-                    held = placed(opened, keys)
-
-                    def labelled(
-                        keyed: KeyedFold = keyed, buffer: cl.Buffer = buffer, held: cl.Buffer = held
-                    ) -> None:
-                        keyed.add([buffer], held, keyed_box((count,), (0,)))
-                        keyed.finish()
-
-                    labelled()
-                    seconds = {"chunkfold": own_seconds(keyed, labelled, options.rounds)}
+                    own = seconds_by_label(opened, bound, buffer, keys, groups, options.rounds)
+                    seconds = {"chunkfold": own}
                     if op == "sum" and not options.no_peers:
                         seconds |= peers(array, keys, groups, options.rounds)
                     cells = [f"{n} {array.nbytes / s / 1e9:8.1f}" for n, s in seconds.items()]
                     kind = f"runs of {RUN}" if runs else "random"
                     print(f"  {groups:9,} {kind:12} {'  '.join(cells)}", flush=True)
-                    held.release()
         buffer.release()
 
 

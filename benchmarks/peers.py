@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import dask
 import dask.array
 import numpy as np
+import zarr
 
 Timed = Callable[[], object]
-NAMES = ("dask threads", "dask workers", "xarray+flox", "cubed")
+PIPELINES = {
+    "dask+fused": ("zarr.core.codec_pipeline", "FusedCodecPipeline", "zarr 3.3 (Python 3.12)"),
+    "dask+zarrs": ("zarrs", "ZarrsCodecPipeline", "zarrs"),
+}
+"""Pipelines by which zarr decodes, other than its default: module, name, and what has it."""
+NAMES = ("dask threads", "dask workers", *PIPELINES, "xarray+flox", "cubed")
+_STEPS = 8
+"""Of the first axis in a block, so that a call has several chunks to decode."""
 
 
 def peers(path: Path, op: str, axis: int | None, cores: int, client: Any) -> dict[str, Timed]:
@@ -25,12 +35,47 @@ def peers(path: Path, op: str, axis: int | None, cores: int, client: Any) -> dic
         "dask threads": _in_threads(lazy, cores),
         "dask workers": lambda: client.compute(lazy).result(),
     }
+    for name in PIPELINES:
+        found |= _with_pipeline(name, path, op, axis, cores)
     for make in (_flox, _cubed):
         try:
             found |= make(path, array, op, axis, cores)
         except ImportError as error:
-            print(f"left out: {error.name} is not installed (pip install 'chunkfold[peers]')")
+            _left_out(f"{error.name} is not installed")
     return found
+
+
+@cache
+def _left_out(why: str) -> None:
+    """Say once why."""
+    print(f"left out: {why} (pip install 'chunkfold[peers]')", flush=True)
+
+
+def _with_pipeline(
+    name: str, path: Path, op: str, axis: int | None, cores: int
+) -> dict[str, Timed]:
+    """Reduce with Dask's threads what another pipeline of zarr's decodes."""
+    module, pipeline, origin = PIPELINES[name]
+    try:
+        getattr(importlib.import_module(module), pipeline)
+    except (ImportError, AttributeError):
+        _left_out(f"{name} needs {origin}; zarr {zarr.__version__} is here")
+        return {}
+    words = {
+        "codec_pipeline.path": f"{module}.{pipeline}",
+        "codec_pipeline.max_workers": cores,
+        "threading.max_workers": cores,
+    }
+    with zarr.config.set(words):
+        stored = zarr.open_array(path, mode="r")
+    array = dask.array.from_array(stored, chunks=(_STEPS, *stored.shape[1:]))
+    reduce = _in_threads(getattr(array, op)(axis=axis, dtype="f8"), cores)
+
+    def run() -> object:
+        with zarr.config.set(words):  # chunks within shards are decoded by what it says then
+            return reduce()
+
+    return {name: run}
 
 
 def _in_threads(lazy: Any, cores: int) -> Timed:

@@ -38,7 +38,8 @@ def bar_chart(
 ) -> None:
     """Draw a panel of horizontal bars for each group.
 
-    `highlight` names the bar to stand out, `line` the value drawn as a line across its panel.
+    `highlight` begins the names of the bars that stand out, `line` names the value drawn as a line
+    across its panel.
     """
     columns = min(2, len(groups)) or 1
     rows = max(1, math.ceil(len(groups) / columns))
@@ -48,7 +49,7 @@ def bar_chart(
         axes = figure.add_subplot(rows, columns, number)
         names = [name for name in bars if name != line]
         values = [bars[name] for name in names]
-        colors = [_HIGHLIGHT if name == highlight else _OTHER for name in names]
+        colors = [_HIGHLIGHT if name.startswith(highlight) else _OTHER for name in names]
         axes.barh(names, values, color=colors, height=0.7)
         for place, value in enumerate(values):
             axes.text(value, place, f" {_rate(value)}", va="center", fontsize=8, color=_INK)

@@ -14,10 +14,11 @@ from chunkfold.axis_cuts import Cells
 from chunkfold.bad_chunks import BadChunk
 from chunkfold.boxes import region_shape
 from chunkfold.errors import ChangedError, SourceError, TargetError, unreadable
+from chunkfold.kernels.feed.commands import Runs
 from chunkfold.sources.array_source import copied, cut_in_memory
 from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.h5_attributes import attributes_of, dims_of, extents_of
-from chunkfold.sources.h5_storage import file_of, fills, filters_of, with_others
+from chunkfold.sources.h5_storage import file_of, fills, filters_of, stored_runs, with_others
 from chunkfold.sources.source import DeclaredSource, Source
 from chunkfold.stores.expected import Expected
 from chunkfold.stores.h5_files import H5File
@@ -92,8 +93,8 @@ class H5Source(DeclaredSource):
 
     @property
     def as_it_is(self) -> bool:
-        """Whether it is stored in one piece, without filters."""
-        return not self.chunked
+        """Whether it is stored without filters, so that a part of a chunk can be read alone."""
+        return not self.filters
 
     def reading_bytes(self, leaf_bytes: int, touched_bytes: int) -> int:
         """What it takes of chunks, one more before and behind its filters, and what HDF5 keeps."""
@@ -172,6 +173,21 @@ class H5Source(DeclaredSource):
             reason = f"{type(error).__name__}: {error}"
             bad = BadChunk(self.name, "region", place, self.filters, store, reason)
             raise unreadable(bad, error) from error
+
+    def file_runs(
+        self, region: Sequence[slice], known: Expected | None, *, in_turn: bool
+    ) -> Runs | None:
+        """Return where the bytes of a region are in its file, if they are there as they are."""
+        del known  # the file says what is stored
+        beyond = any(cut.stop > size for cut, size in zip(region, self.written, strict=True))
+        if self.filters or self.file is None or beyond:
+            return None
+        try:
+            with self._opened() as dataset:
+                self._compare(dataset)
+                return stored_runs(self.file, dataset, region, in_turn=in_turn)
+        except Exception:  # noqa: BLE001 # `read` says what is wrong
+            return None
 
     @contextmanager
     def _opened(self, *, kept: bool = True) -> Iterator[Any]:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
+from chunkfold.decoding.file_runs import runs_of_region
 from chunkfold.errors import SourceError
+from chunkfold.kernels.feed.commands import Runs
 from chunkfold.stores.h5_files import H5File, H5Options
 from chunkfold.stores.h5_targets import files_behind, targets_of
 
@@ -33,6 +37,38 @@ def with_others(file: H5File, dataset: Any, name: str) -> H5File:
         raise SourceError(
             f"{name}: is made of other files, one of which is missing ({error})"
         ) from error
+
+
+def stored_runs(
+    file: H5File, dataset: Any, region: Sequence[slice], *, in_turn: bool
+) -> Runs | None:
+    """Return where the bytes of a region of a dataset without filters are in the file it is in.
+
+    None if any of them are nowhere in it, or HDF5 would change them, or may hold some back: where
+    this process has the file open to write.
+    """
+    from h5py import h5t
+
+    dtype, shape = dataset.dtype, dataset.chunks or dataset.shape
+    own = os.path.abspath(str(dataset.file.filename))  # noqa: PTH100 # as `with_others`
+    state = dict([*file.others, (file.path, file.state)]).get(own)
+    if state is None or dataset.file.mode != "r" or dataset.file.userblock_size:
+        return None
+    if dtype.kind not in "biufc" or dataset.id.get_type() != h5t.py_create(dtype, logical=True):
+        return None
+    if (found := runs_of_region(region, shape, dtype.itemsize, in_turn=in_turn)) is None:
+        return None
+    places, runs = found
+    if dataset.chunks is None:
+        begins = [dataset.id.get_offset()]
+    else:
+        firsts = np.array(places) * shape
+        begins = [dataset.id.get_chunk_info_by_coord(tuple(at)).byte_offset for at in firsts]
+    if None in begins:
+        return None
+    runs[:, 1] += np.array(begins, np.int64)[runs[:, 0]]
+    runs[:, 0] = 0
+    return Runs([own], np.array([[state.size, state.modified, 1]]), runs)
 
 
 def file_of(file: Any, allowed: tuple[str, ...]) -> H5File | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 import zarr
@@ -34,6 +35,14 @@ def test_gpus_have_large_leaves_and_few_readers(path: Path):
     assert (plan.leaf_bytes, plan.readers) == (256 << 10, feeding.READERS)
     other = planned(path, own_memory=False, readers=16)
     assert (other.leaf_bytes, other.readers) == (64 << 10, 16)
+
+
+def test_hdf5_without_filters_is_fed_as_chunks_without_codecs_are(tmp_path: Path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for name, given in (("plain", {}), ("packed", {"compression": "gzip"})):
+            file.create_dataset(name, (64, 16384), "f4", chunks=(1, 16384), **given)[...] = 1
+    found = [planned(tmp_path / "a.h5" / name, own_memory=True) for name in ("plain", "packed")]
+    assert [plan.leaf_bytes for plan in found] == [256 << 10, 64 << 10]
 
 
 def test_each_worker_has_some_leaves(path: Path):

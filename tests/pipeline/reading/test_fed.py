@@ -9,13 +9,17 @@ import os
 import time
 from pathlib import Path
 
+import h5netcdf
 import h5py
 import numpy as np
 import pytest
 import zarr
 
 import chunkfold as cf
+from chunkfold.errors import ChangedError
 from chunkfold.kernels.feed.fed_buffer import FedBuffer
+from chunkfold.sources import h5_source
+from chunkfold.sources.opening import open_source
 from chunkfold.worker.worker_device import WorkerDevice
 
 SHAPE = (40, 60, 500)
@@ -25,6 +29,8 @@ LAYOUTS = {
     "edges": {"chunks": (7, 25, 500)},
     "format 2": {"chunks": (8, 60, 500), "zarr_format": 2},
     "big endian": {"chunks": (8, 60, 500), "dtype": ">f4"},
+    "HDF5": {"chunks": (8, 30, 500), "dtype": ">f4"},
+    "HDF5 in one piece": {},
 }
 QUESTIONS = {
     "sum": ("sum", {}),
@@ -66,6 +72,10 @@ def wild() -> np.ndarray:
 
 
 def stored(path: Path, **layout: object) -> Path:
+    if path.suffix == ".h5":
+        with h5py.File(path, "w") as file:
+            file.create_dataset("a", data=wild(), **{"dtype": "f4", **layout})
+        return path / "a"
     given = {"dtype": "f4", "compressors": None, **layout}
     made = zarr.create_array(path, shape=SHAPE, **given)  # type: ignore[arg-type]
     made[...] = wild()
@@ -78,7 +88,7 @@ def test_answers_have_the_same_bits(
     owned: WorkerDevice, tmp_path: Path, counted, layout: str, question: str
 ):
     op, words = QUESTIONS[question]
-    path = stored(tmp_path / "a", **LAYOUTS[layout])
+    path = stored(tmp_path / ("a.h5" if "HDF5" in layout else "a"), **LAYOUTS[layout])
     found = cf.reduce(path, op, **words)
     wanted = cf.reduce(wild(), op, **words)  # an array in memory is copied
     for name, one in found.items() if isinstance(found, dict) else [("", found)]:
@@ -177,8 +187,143 @@ def test_two_sources_are_fed_each_by_its_files(owned: WorkerDevice, tmp_path: Pa
     assert not counted["decoded"]
 
 
-def test_datasets_of_hdf5_are_read_by_it(owned: WorkerDevice, tmp_path: Path, counted):
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        file["a"] = wild()
-    assert cf.reduce(f"{tmp_path}/a.h5/a", "max") == wild().max()
+@pytest.mark.parametrize("how", ["written later", "cut"])
+def test_a_file_of_hdf5_that_changes_under_way_ends_the_run(
+    owned: WorkerDevice, tmp_path: Path, monkeypatch, how: str
+):
+    path, fed, answers = stored(tmp_path / "a.h5"), FedBuffer.feed_from_files, []
+
+    def changing(self: FedBuffer, runs: object) -> bool:
+        if how == "cut":
+            os.truncate(path.parent, path.parent.stat().st_size - 1)
+        else:
+            later = time.time_ns() + 5_000_000_000
+            os.utime(path.parent, ns=(later, later))
+        answers.append(fed(self, runs))  # type: ignore[arg-type]
+        return answers[-1]
+
+    monkeypatch.setattr(FedBuffer, "feed_from_files", changing)
+    with pytest.raises(ChangedError, match=r"its file .*a.h5 was written to"):
+        cf.reduce(path)
+    assert True not in answers
+
+
+def linked(path: Path) -> Path:
+    stored(path.with_name("b.h5"), chunks=(8, 60, 500))
+    with h5py.File(path, "w") as file:
+        file["a"] = h5py.ExternalLink("b.h5", "/a")
+    return path / "a"
+
+
+def test_a_linked_dataset_of_hdf5_is_fed_by_the_file_that_it_is_in(
+    owned: WorkerDevice, tmp_path: Path, counted
+):
+    assert cf.reduce(linked(tmp_path / "a.h5"), "max") == wild().max()
+    assert counted["fed"]
+    assert not counted["decoded"]
+
+
+def filtered(file: h5py.File) -> None:
+    file.create_dataset("a", data=wild(), chunks=(8, 60, 500), compression="gzip")
+
+
+def outside(file: h5py.File) -> None:
+    raw = (f"{file.filename}.raw", 0, wild().nbytes)
+    file.create_dataset("a", data=wild(), external=[raw])
+
+
+def virtual(file: h5py.File) -> None:
+    layout = h5py.VirtualLayout(SHAPE, "f4")
+    layout[...] = h5py.VirtualSource(file.create_dataset("b", data=wild()))
+    file.create_virtual_dataset("a", layout)
+
+
+def in_the_header(file: h5py.File) -> None:
+    plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    plist.set_layout(h5py.h5d.COMPACT)
+    space = h5py.h5s.create_simple((4, 1000))
+    h5py.h5d.create(file.id, b"a", h5py.h5t.NATIVE_FLOAT, space, plist)
+    file["a"][...] = wild()[0, :8].reshape(4, 1000)
+
+
+def of_12_bits(file: h5py.File) -> None:
+    """The other 4 are zeros, whatever the sign is."""
+    kind = h5py.h5t.NATIVE_INT16.copy()
+    kind.set_precision(12)
+    h5py.h5d.create(file.id, b"a", kind, h5py.h5s.create_simple(SHAPE))
+    file["a"][...] = -7
+
+
+def behind_a_user_block(file: h5py.File) -> None:
+    file["a"] = wild()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        filtered,
+        outside,
+        virtual,
+        in_the_header,
+        of_12_bits,
+        behind_a_user_block,
+    ],
+)
+def test_what_a_file_of_hdf5_has_in_another_way_is_read_by_hdf5(
+    owned: WorkerDevice, tmp_path: Path, counted, make
+):
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w", userblock_size=512 if make is behind_a_user_block else 0) as file:
+        make(file)
+    values = open_source(f"{path}/a").whole()
+    np.testing.assert_array_equal(cf.reduce(path / "a", "max", axis=0), values.max(0))
     assert counted["decoded"]
+    assert not counted["fed"]
+
+
+def never_written(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        made = file.create_dataset("a", SHAPE, "f4", chunks=(8, 20, 500), fillvalue=7)
+        made[:, :40], made[:16, 40:] = wild()[:, :40], wild()[:16, 40:]
+
+
+def shorter_than_its_axis(path: Path) -> None:
+    """As netCDF leaves a variable that lags behind another one."""
+    with h5netcdf.File(path, "w") as file:
+        file.dimensions = {"t": None, "y": 60, "x": 500}
+        file.resize_dimension("t", 40)
+        file.create_variable("a", ("t", "y", "x"), "f4", chunks=(8, 60, 500))
+    with h5py.File(path, "a") as file:
+        file["a"].resize(34, axis=0)
+        file["a"][...] = wild()[:34]
+
+
+@pytest.mark.parametrize("make", [never_written, shorter_than_its_axis])
+def test_what_a_file_of_hdf5_does_not_have_is_fill(
+    owned: WorkerDevice, tmp_path: Path, counted, monkeypatch, make
+):
+    monkeypatch.setattr(h5_source, "MOST_LISTED", 0)
+    make(tmp_path / "a.h5")
+    values = open_source(f"{tmp_path}/a.h5/a").whole()
+    assert values.shape == SHAPE
+    found = cf.reduce(tmp_path / "a.h5" / "a", "max", axis=0)
+    np.testing.assert_array_equal(found, values.max(0))
+    assert counted["fed"]
+    assert counted["decoded"]
+
+
+def test_what_this_process_has_open_to_write_is_read_by_hdf5(
+    owned: WorkerDevice, tmp_path: Path, counted
+):
+    path = stored(tmp_path / "a.h5")
+    with h5py.File(path.parent, "r+") as file:
+        file["a"][0, 0, 0] = 1e6
+        assert cf.reduce(file["a"], "max") == cf.reduce(path, "max") == 1e6
+    assert not counted["fed"]
+
+
+def test_what_a_writer_may_go_on_with_is_read_by_hdf5(owned: WorkerDevice, tmp_path: Path, counted):
+    path = stored(tmp_path / "a.h5", chunks=(8, 60, 500))
+    with h5py.File(path.parent, swmr=True) as file:
+        assert cf.reduce(file["a"], "max") == wild().max()
+    assert not counted["fed"]

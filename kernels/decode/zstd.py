@@ -84,7 +84,8 @@ class Zstd:
         scratch.launch(self._headers, *headers, stored, table, count, table, np.uint32(0))
         scratch.read(table, chunks)
         checked = chunks["flags"] & _HAS_CHECKSUM
-        if chunks["error"].any() or (checked & (to % 16 > 0)).any() or _claims_too_much(chunks):
+        wrong = (chunks["error"] != 0) | (chunks["blocks"] == 0) | (checked & (to % 16 > 0))
+        if wrong.any() or _claims_too_much(chunks):
             return False
         totals = {name: int(chunks[name].sum()) for name in ("blocks", "literals", "sequences")}
         blocks, total = scratch.room("blocks", totals["blocks"] * _BLOCK_BYTES), totals["blocks"]

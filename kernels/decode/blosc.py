@@ -90,6 +90,8 @@ class Blosc:
             each = np.empty(total, STREAM)
             scratch.read(streams, each)
             each = each[each["kind"] == _ZSTD_STREAM]
+            if each["size"].sum() > sizes.sum():  # they overlap: the same is decoded many times
+                return False
             where = each["from"], each["size"], target, each["to"], each["room"]
             if len(each) and not self._zstd.decode(scratch, stored, *where):
                 return False

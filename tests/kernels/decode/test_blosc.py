@@ -164,6 +164,17 @@ def test_a_chunk_of_many_blocks_takes_no_more_room_than_its_size_can_need(bench:
     assert bench.decode([chunk], 50_000) is None
 
 
+def test_a_stream_that_serves_many_blocks_is_left_to_the_host(bench: Bench):
+    raw = field("noise", 4096, 1) * 16
+    right = compressed(raw, "zstd", block=4096)
+    first = struct.unpack_from("<I", right, 16)[0]
+    chunk = right[:16] + struct.pack("<16I", *[first] * 16) + right[80:]
+    end = first + 4 + struct.unpack_from("<I", right, first)[0]
+    chunk = with_header(chunk[:end], "<I", 12, end)
+    assert by_host(chunk, len(raw)) == raw
+    assert bench.decode([chunk], len(raw)) is None
+
+
 def test_damaged_chunks_are_never_decoded_to_anything_else(bench: Bench):
     found: collections.Counter[str] = collections.Counter()
     kinds = itertools.cycle(itertools.product(COMPRESSORS, SHUFFLES, (1, 4, 8)))

@@ -12,18 +12,25 @@ import pyopencl as cl
 
 from chunkfold.kernels.decode import blosc, zstd
 from chunkfold.kernels.decode.blosc import Blosc
+from chunkfold.kernels.decode.lz4 import Lz4
 from chunkfold.kernels.decode.scratch import Scratch
 from chunkfold.kernels.decode.stored_chunks import ALIGNED, Boxes, StoredChunks
 from chunkfold.kernels.decode.zstd import Zstd
 from chunkfold.kernels.feed.feeder import Feeder
 from chunkfold.kernels.program.device_context import DeviceContext
 
-CODECS: Mapping[str, Callable[[DeviceContext], Zstd | Blosc]] = {"zstd": Zstd, "blosc": Blosc}
+_Codec = Zstd | Blosc | Lz4
+CODECS: Mapping[str, Callable[[DeviceContext], _Codec]] = {
+    "zstd": Zstd,
+    "blosc": Blosc,
+    "lz4": Lz4,
+}
 """Codecs that a device decodes."""
 _ROOMS: Mapping[str, Callable[[int], int]] = {
     "zstd": zstd.room_bytes,
     "blosc": blosc.room_bytes,
 }
+"""What those take that need more than a few words for each chunk."""
 _UNITS = {16: "uint4", 8: "uint2", 4: "uint", 2: "ushort", 1: "uchar"}
 _PLACE_LANES = 64
 
@@ -33,7 +40,7 @@ class DeviceDecoder:
 
     def __init__(self, opened: DeviceContext) -> None:
         self._opened, self._scratch = opened, Scratch(opened)
-        self._codecs: dict[str, Zstd | Blosc] = {}
+        self._codecs: dict[str, _Codec] = {}
 
     def decode(
         self, feeder: Feeder, chunks: StoredChunks, region: cl.Buffer, after: Sequence[cl.Event]
@@ -68,7 +75,7 @@ class DeviceDecoder:
             self._place(decoded, step, boxes, chunks.itemsize, region)
         return True
 
-    def _codec(self, name: str) -> Zstd | Blosc:
+    def _codec(self, name: str) -> _Codec:
         if name not in self._codecs:
             self._codecs[name] = CODECS[name](self._opened)
         return self._codecs[name]
@@ -112,7 +119,7 @@ class DeviceDecoder:
 
 def room_bytes(codec: str, nbytes: int) -> int:
     """Return the most that chunks of so many decoded bytes in all take of a device, to decode."""
-    return _ROOMS[codec](nbytes)
+    return _ROOMS[codec](nbytes) if codec in _ROOMS else 0
 
 
 def _one_behind_another(chunks: StoredChunks) -> Boxes:

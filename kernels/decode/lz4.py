@@ -70,8 +70,3 @@ class Lz4:
         self._streams.decode(scratch, stored, streams, len(table), decoded, failed)
         scratch.read(failed, found)
         return not found[0]
-
-
-def room_bytes(nbytes: int) -> int:
-    """Return the most that chunks of so many decoded bytes in all take of a device, to decode."""
-    return nbytes

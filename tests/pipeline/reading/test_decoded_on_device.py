@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
-from numcodecs import Blosc
+from numcodecs import LZ4, Blosc
 from numcodecs import zstd as codec
 from zarr.codecs import BloscCodec
 
@@ -40,6 +40,7 @@ OTHER_CODECS = {
     },
     "Blosc of bytes": {"chunks": (7, 11, 99), "dtype": "u1", "compressors": BloscCodec()},
     "Blosc in format 2": {"chunks": (7, 25, 300), "zarr_format": 2, "compressors": Blosc()},
+    "lz4": {"chunks": (7, 25, 300), "zarr_format": 2, "compressors": LZ4()},
 }
 
 
@@ -179,7 +180,7 @@ def test_the_host_decodes_what_devices_cannot(
     path = stored(tmp_path / "a", chunks=(8, 60, 500), compressors=codec)
     assert cf.reduce(path, "max") == values().max()
     assert not counted["refused"]
-    with pytest.raises(cf.PlanError, match="a is not in local files of zstd, blosc"):
+    with pytest.raises(cf.PlanError, match="a is not in local files of zstd, blosc, lz4 chunks"):
         cf.reduce(path, "max", decode="device")
 
 

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Lock
 
 import numpy as np
 import pyopencl as cl
 
+from chunkfold.kernels.decode import blosc, zstd
+from chunkfold.kernels.decode.blosc import Blosc
+from chunkfold.kernels.decode.lz4 import Lz4
 from chunkfold.kernels.decode.scratch import Scratch
 from chunkfold.kernels.decode.stored_chunks import ALIGNED, Boxes, StoredChunks
 from chunkfold.kernels.decode.zstd import Zstd
 from chunkfold.kernels.feed.feeder import Feeder
 from chunkfold.kernels.program.device_context import DeviceContext
 
-CODECS = ("zstd",)
+_Codec = Zstd | Blosc | Lz4
+CODECS: Mapping[str, Callable[[DeviceContext], _Codec]] = {
+    "zstd": Zstd,
+    "blosc": Blosc,
+    "lz4": Lz4,
+}
 """Codecs that a device decodes."""
+_ROOMS: Mapping[str, Callable[[int], int]] = {
+    "zstd": zstd.room_bytes,
+    "blosc": blosc.room_bytes,
+}
+"""What those take that need more than a few words for each chunk."""
 _UNITS = {16: "uint4", 8: "uint2", 4: "uint", 2: "ushort", 1: "uchar"}
 _PLACE_LANES = 64
 
@@ -27,7 +40,7 @@ class DeviceDecoder:
 
     def __init__(self, opened: DeviceContext) -> None:
         self._opened, self._scratch = opened, Scratch(opened)
-        self._codecs = {"zstd": Zstd(opened)}
+        self._codecs: dict[str, _Codec] = {}
 
     def decode(
         self, feeder: Feeder, chunks: StoredChunks, region: cl.Buffer, after: Sequence[cl.Event]
@@ -54,13 +67,18 @@ class DeviceDecoder:
         step = -(-chunks.nbytes // ALIGNED) * ALIGNED
         straight = chunks.boxes is None and step == chunks.nbytes
         decoded = region if straight else scratch.room("decoded", count * step)
-        codec, to = self._codecs[chunks.codec], np.arange(count) * step
+        codec, to = self._codec(chunks.codec), np.arange(count) * step
         if not codec.decode(scratch, stored, places, sizes, decoded, to, chunks.nbytes):
             return False
         if not straight:
             boxes = chunks.boxes or _one_behind_another(chunks)
             self._place(decoded, step, boxes, chunks.itemsize, region)
         return True
+
+    def _codec(self, name: str) -> _Codec:
+        if name not in self._codecs:
+            self._codecs[name] = CODECS[name](self._opened)
+        return self._codecs[name]
 
     def _place(
         self, decoded: cl.Buffer, step: int, boxes: Boxes, itemsize: int, region: cl.Buffer
@@ -97,6 +115,11 @@ class DeviceDecoder:
             *(decoded, region, geometry, np.uint32(axes), np.uint64(most)),
         )
         scratch.read(geometry, given[:1])
+
+
+def room_bytes(codec: str, nbytes: int) -> int:
+    """Return the most that chunks of so many decoded bytes in all take of a device, to decode."""
+    return _ROOMS[codec](nbytes) if codec in _ROOMS else 0
 
 
 def _one_behind_another(chunks: StoredChunks) -> Boxes:

@@ -19,13 +19,14 @@ _BLOCK_BYTES = 128
 _HAS_CHECKSUM = 1
 _LEAST_BLOCK, _MORE_BLOCKS = 1024, 8
 """A chunk has a block for so many of its bytes at most, and so many more."""
+_LEAST_ROOM = 1 << 20
+"""Bytes that a few chunks may take, however small they are."""
 _SEQUENCE_BLOCKS = ((48 << 10, 16), (24 << 10, 8), (0, 2))
 """Blocks of a work-group that decodes sequences, by the local memory that they take."""
 _SEQUENCE_LANES, _LITERAL_BLOCKS, _STREAMS = 2, 4, 4
 _MATCH_LANES, _COPY_LANES, _HEADER_LANES = 512, 64, 32
 _CHECKSUM_CHUNKS = 8
-_FORMAT, _BITS = "zstd/format.clh", "zstd/bits.clh"
-_FSE, _COPIES = "zstd/fse.clh", "zstd/copies.clh"
+_FORMAT, _BITS, _FSE = ("bytes.clh", "zstd/format.clh"), "zstd/bits.clh", "zstd/fse.clh"
 
 
 class Zstd:
@@ -38,7 +39,7 @@ class Zstd:
 
         def kernel(name: str, *files: str, **options: int) -> cl.Kernel:
             given = tuple(f"-D{option}={value}" for option, value in options.items())
-            return cl.Kernel(opened.standalone(_FORMAT, *files, options=given), name)
+            return cl.Kernel(opened.standalone(*_FORMAT, *files, options=given), name)
 
         blocks = self._sequence_blocks
         self._headers = kernel("headers", "zstd/headers.cl")
@@ -49,8 +50,8 @@ class Zstd:
         self._literals = kernel(
             "literals", _BITS, _FSE, "zstd/huffman.clh", "zstd/literals.cl", BLOCKS=_LITERAL_BLOCKS
         )
-        self._stored = kernel("stored_blocks", _COPIES, "zstd/stored.cl")
-        self._matches = kernel("match_copies", _COPIES, "zstd/matches.cl", LANES=self._match_lanes)
+        self._stored = kernel("stored_blocks", "zstd/stored.cl")
+        self._matches = kernel("match_copies", "zstd/matches.cl", LANES=self._match_lanes)
         self._checksums = kernel("checksums", "zstd/checksums.cl")
 
     def decode(
@@ -61,7 +62,7 @@ class Zstd:
         sizes: np.ndarray,
         decoded: cl.Buffer,
         to: np.ndarray,
-        nbytes: int,
+        nbytes: int | np.ndarray,
     ) -> bool:
         """Decode chunks of so many bytes each; False if one is not as the format says, or refused.
 
@@ -70,7 +71,9 @@ class Zstd:
         places, sizes
             Bytes of each chunk in `stored`, which has 64 bytes more than they need.
         to
-            Where each goes in `decoded`: multiples of 16.
+            Where each goes in `decoded`: a multiple of 16 if it has a checksum.
+        nbytes
+            Decoded bytes of every chunk, or of each.
         """
         count = np.uint32(len(places))
         chunks = scratch.pinned("chunks", len(places), _CHUNK)
@@ -80,7 +83,9 @@ class Zstd:
         scratch.write(table, chunks)
         scratch.launch(self._headers, *headers, stored, table, count, table, np.uint32(0))
         scratch.read(table, chunks)
-        if chunks["error"].any() or _claims_too_much(chunks, nbytes):
+        checked = chunks["flags"] & _HAS_CHECKSUM
+        wrong = (chunks["error"] != 0) | (chunks["blocks"] == 0) | (checked & (to % 16 > 0))
+        if wrong.any() or _claims_too_much(chunks):
             return False
         totals = {name: int(chunks[name].sum()) for name in ("blocks", "literals", "sequences")}
         blocks, total = scratch.room("blocks", totals["blocks"] * _BLOCK_BYTES), totals["blocks"]
@@ -112,7 +117,7 @@ class Zstd:
             *(self._matches, (len(places) * self._match_lanes,), (self._match_lanes,)),
             *(stored, blocks, table, matches, firsts, literals, decoded),
         )
-        if (chunks["flags"] & _HAS_CHECKSUM).any():
+        if checked.any():
             groups = -(-len(places) // _CHECKSUM_CHUNKS)
             lanes = 4 * _CHECKSUM_CHUNKS
             scratch.launch(self._checksums, (groups * lanes,), (lanes,), table, count, decoded)
@@ -120,20 +125,26 @@ class Zstd:
         return not chunks["error"].any()
 
 
-def _claims_too_much(chunks: np.ndarray, nbytes: int) -> bool:
-    """Tell whether a chunk says that it has more of anything than chunks of its size can need.
+def _claims_too_much(chunks: np.ndarray) -> bool:
+    """Tell whether chunks say that they have more of anything than those of their size can need.
 
     A match has three bytes at least; blocks may be small, but nobody writes many such.
     """
-    blocks = chunks["blocks"].astype(np.int64)
-    most = nbytes + 16 * blocks
+    rooms = chunks["room"].astype(np.int64)
+    blocks, literals, sequences = (
+        chunks[name].astype(np.int64) for name in ("blocks", "literals", "sequences")
+    )
+    most = rooms + 16 * blocks
+    needed = blocks * _BLOCK_BYTES + literals + (8 + 4) * sequences
     return bool(
-        (blocks > nbytes // _LEAST_BLOCK + _MORE_BLOCKS).any()
-        or (chunks["literals"].astype(np.int64) > most).any()
-        or (3 * chunks["sequences"].astype(np.int64) > most).any()
+        (blocks > rooms // _LEAST_BLOCK + _MORE_BLOCKS).any()
+        or (literals > most).any()
+        or (3 * sequences > most).any()
+        or needed.sum() + chunks.nbytes > room_bytes(int(rooms.sum()))
     )
 
 
 def room_bytes(nbytes: int) -> int:
     """Return the most that chunks of so many decoded bytes in all take of a device, to decode."""
-    return nbytes + (8 + 4) * nbytes // 3 + nbytes // _LEAST_BLOCK * (_BLOCK_BYTES + 16 * 5)
+    each = nbytes + (8 + 4) * nbytes // 3 + nbytes // _LEAST_BLOCK * (_BLOCK_BYTES + 16 * 5)
+    return each + _LEAST_ROOM

@@ -32,6 +32,7 @@ from chunkfold.decoding.file_runs import runs_of_region
 from chunkfold.decoding.shards import ABSENT, Shards
 from chunkfold.decoding.wanted_chunks import Wanted, WantedInner, WantedObject, started
 from chunkfold.errors import ChunkfoldError, unreadable
+from chunkfold.kernels.decode.blosc import COMPRESSORS
 from chunkfold.kernels.decode.device_decoder import CODECS
 from chunkfold.kernels.decode.stored_chunks import StoredChunks
 from chunkfold.kernels.feed.commands import UNKNOWN, Runs
@@ -61,6 +62,8 @@ class Direct:
     codecs: tuple[str, ...]
     """Names of the chain's codecs, in the order they were applied in."""
     shards: Shards | None = None
+    within_blosc: str = ""
+    """The compressor that Blosc calls, if metadata say that."""
 
     @cached_property
     def decoder(self) -> Decoder:
@@ -102,7 +105,8 @@ class Direct:
         """The codec of its chunks, if they are in local files and devices can decode them."""
         local = isinstance(self.objects, LocalObjects) and len(self.chain) == 1
         name = self.chain[0].name if local else None
-        return name if name in CODECS else None
+        known = self.within_blosc in ("", *COMPRESSORS)
+        return name if name in CODECS and known else None
 
     def stored_chunks(
         self, region: Sequence[slice], known: Expected | None, *, in_turn: bool

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from chunkfold.decoding.codecs import room_of
 from chunkfold.errors import PlanError
-from chunkfold.kernels.decode.device_decoder import CODECS
-from chunkfold.kernels.decode.zstd import room_bytes
+from chunkfold.kernels.decode.device_decoder import CODECS, room_bytes
 from chunkfold.planning.request import Request
 from chunkfold.planning.workers import Terms
 from chunkfold.sources.source import Source
@@ -118,10 +117,15 @@ def block_bytes(request: Request, terms: Terms, leaf_bytes: int) -> int:
 
 
 def decoding_bytes(source: Source, touched_bytes: int) -> int:
-    """Return what a device takes to decode a leaf that touches so many decoded bytes of chunks."""
-    chunk = _chunk_bytes(source)
+    """Return what a device takes to decode a leaf that touches so many decoded bytes of chunks.
+
+    It is none if the host decodes.
+    """
+    codec, chunk = source.device_codec, _chunk_bytes(source)
+    if codec is None:
+        return 0
     stored = touched_bytes // chunk * room_of(chunk)
-    return stored + touched_bytes + room_bytes(touched_bytes)
+    return stored + touched_bytes + room_bytes(codec, touched_bytes)
 
 
 def _chunk_bytes(source: Source) -> int:

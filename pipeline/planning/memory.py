@@ -95,9 +95,7 @@ def projected(
         for source, touched in touches
     )
     decoders = max(
-        decoding_bytes(source, min(touched, MOST_TOUCHED * leaf_bytes))
-        if on_device and source.device_codec
-        else 0
+        decoding_bytes(source, min(touched, MOST_TOUCHED * leaf_bytes)) if on_device else 0
         for source, touched in touches
     )
     groups = 1 if keys is None else keys.count

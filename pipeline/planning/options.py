@@ -134,7 +134,7 @@ class Options:
     """Use this kernel variant ("tree", "work_group", "sub_group") instead of the best one."""
     decode: str = DECODE[0]
     """Who decodes compressed chunks: "host", "device", or "auto": the device where it has memory of
-    its own and knows the codec (zstd), so that compressed bytes cross the link."""
+    its own and knows the codec (zstd, blosc, lz4), so that compressed bytes cross the link."""
     memory: int | str | None = None
     """Memory limit of a worker, beyond what an idle one uses: bytes, or a text ("2 GiB")."""
     on_bad_chunk: str = ON_BAD_CHUNK[0]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from zarr.storage import LocalStore, ObjectStore
 
+from chunkfold.decoding.codec_metadata import codecs_of
 from chunkfold.decoding.codecs import chain_of
 from chunkfold.decoding.direct import Direct
 from chunkfold.decoding.shards import Shards
@@ -52,6 +53,7 @@ def direct_of(array: Any, planned: int = UNTOLD) -> Direct | None:
         chain=chain,
         codecs=codecs,
         shards=shards,
+        within_blosc=_within_blosc(stored),
     )
 
 
@@ -103,6 +105,12 @@ def _codecs_behind_bytes(
     if order is not None and dtype.newbyteorder(order[0]) != dtype:
         return None
     return tuple(codec["name"] for codec in given[1:])
+
+
+def _within_blosc(stored: Mapping[str, Any]) -> str:
+    """Return the compressor that Blosc calls; empty if metadata name none."""
+    given = ((codec.get("configuration") or codec).get("cname") for codec in codecs_of(stored))
+    return next((str(name) for name in given if name), "")
 
 
 def _shards(given: Sequence[Mapping[str, Any]], array: Any) -> Shards | None:

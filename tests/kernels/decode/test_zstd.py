@@ -84,6 +84,7 @@ def test_what_the_host_is_better_asked_for_is_refused(bench: Bench):
     right = compressed(raw)
     for frame in (
         b"",
+        SKIPPED,
         right[:-1],
         right + b"x",
         right + SKIPPED[:-1],

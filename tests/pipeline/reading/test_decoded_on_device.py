@@ -1,4 +1,4 @@
-"""Devices with memory of their own decode zstd chunks: the same bits as the host's, or the host's.
+"""Devices with memory of their own decode chunks: the same bits as the host's, or the host's.
 
 CPU runtimes stand in for them, as in `test_fed`.
 """
@@ -11,7 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
+from numcodecs import LZ4, Blosc
 from numcodecs import zstd as codec
+from zarr.codecs import BloscCodec
 
 import chunkfold as cf
 from chunkfold.kernels.decode import zstd
@@ -28,6 +30,17 @@ LAYOUTS = {
     "shards": {"chunks": (4, 15, 100), "shards": (8, 60, 500)},
     "format 2": {"chunks": (8, 20, 500), "zarr_format": 2, "compressors": {"id": "zstd"}},
     "odd bytes": {"chunks": (3, 7, 11), "dtype": "u1"},
+}
+OTHER_CODECS = {
+    "Blosc": {"chunks": (8, 60, 500), "compressors": BloscCodec(cname="lz4", shuffle="shuffle")},
+    "Blosc in shards": {
+        "shards": (8, 60, 500),
+        "chunks": (4, 15, 100),
+        "compressors": BloscCodec(),
+    },
+    "Blosc of bytes": {"chunks": (7, 11, 99), "dtype": "u1", "compressors": BloscCodec()},
+    "Blosc in format 2": {"chunks": (7, 25, 300), "zarr_format": 2, "compressors": Blosc()},
+    "lz4": {"chunks": (7, 25, 300), "zarr_format": 2, "compressors": LZ4()},
 }
 
 
@@ -65,6 +78,7 @@ def stored(path: Path, **layout: object) -> Path:
 # Each layout for some questions, each question for one layout.
 ASKED = [
     *itertools.product(LAYOUTS, ["sum", "axes 1, 2", "part"]),
+    *itertools.product(OTHER_CODECS, ["part"]),
     *itertools.product(["side by side"], QUESTIONS),
 ]
 
@@ -75,9 +89,10 @@ def test_answers_have_the_same_bits(
     owned: WorkerDevice, tmp_path: Path, counted, layout: str, question: str
 ):
     op, words = QUESTIONS[question]
-    path = stored(tmp_path / "a", **LAYOUTS[layout])
+    given = (LAYOUTS | OTHER_CODECS)[layout]
+    path = stored(tmp_path / "a", **given)
     found = cf.reduce(path, op, **words)
-    wanted = cf.reduce(values(LAYOUTS[layout].get("dtype", "f4")), op, **words)
+    wanted = cf.reduce(values(str(given.get("dtype", "f4"))), op, **words)
     for name, one in found.items() if isinstance(found, dict) else [("", found)]:
         np.testing.assert_array_equal(one, wanted[name] if name else wanted)
     assert counted["by device"] or question == "steps"
@@ -155,6 +170,18 @@ def test_a_damaged_chunk_is_told_as_the_host_does(
     run = cf.submit(path, "max", on_bad_chunk="skip")
     assert run.result() == np.delete(values(), slice(16, 24), 0).max()
     assert list(run.skipped.values()) == [values()[16:24].size]
+
+
+@pytest.mark.parametrize("cname", ["blosclz", "zlib"])
+def test_the_host_decodes_what_devices_cannot(
+    owned: WorkerDevice, tmp_path: Path, counted, cname: str
+):
+    codec = BloscCodec(cname=cname)
+    path = stored(tmp_path / "a", chunks=(8, 60, 500), compressors=codec)
+    assert cf.reduce(path, "max") == values().max()
+    assert not counted["refused"]
+    with pytest.raises(cf.PlanError, match="a is not in local files of zstd, blosc, lz4 chunks"):
+        cf.reduce(path, "max", decode="device")
 
 
 def test_the_host_decodes_where_the_device_has_no_room(

@@ -1,0 +1,120 @@
+"""Decode Blosc chunks on a device: the stages of `cl/blosc`, many chunks at once."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import pyopencl as cl
+
+from chunkfold.kernels.decode import lz4, zstd
+from chunkfold.kernels.decode.lz4 import MOST_BYTES, STREAM, Lz4Streams
+from chunkfold.kernels.decode.scratch import Scratch
+from chunkfold.kernels.decode.zstd import Zstd
+from chunkfold.kernels.program.device_context import DeviceContext
+
+COMPRESSORS = ("lz4", "lz4hc", "zstd")
+"""Compressors whose streams a device decodes."""
+_CHUNK = np.dtype(
+    [(name, "u8") for name in ("from", "size", "to", "first")]
+    + [(name, "u4") for name in ("block", "splits", "streams", "kind", "filter", "width")]
+    + [("cbytes", "u4"), ("copied", "u4")]
+)
+"""`chunk_t` of `cl/blosc/format.clh`."""
+_ZSTD_STREAM = 3
+_LEAST_STREAM = 128
+_UNIT = 8
+_HEADER_LANES, _STREAM_LANES, _UNSHUFFLE_LANES = 32, 32, 64
+_FILES = (*lz4.FILES, "blosc/format.clh")
+
+
+class Blosc:
+    """The kernels of a device."""
+
+    def __init__(self, opened: DeviceContext) -> None:
+        self._opened = opened
+        self._headers = self._kernel("blosc_headers", "blosc/headers.cl")
+        self._table = self._kernel("blosc_streams", "blosc/streams.cl")
+        self._streams = Lz4Streams(opened)
+
+    def _kernel(self, name: str, file: str, *options: str) -> cl.Kernel:
+        return cl.Kernel(self._opened.standalone(*_FILES, file, options=options), name)
+
+    @cached_property
+    def _zstd(self) -> Zstd:
+        return Zstd(self._opened)
+
+    def decode(
+        self,
+        scratch: Scratch,
+        stored: cl.Buffer,
+        places: np.ndarray,
+        sizes: np.ndarray,
+        decoded: cl.Buffer,
+        to: np.ndarray,
+        nbytes: int,
+    ) -> bool:
+        """Decode chunks of so many bytes each: see `Zstd.decode`.
+
+        Chunks with elements of different widths, shuffled, are left to the host, too.
+        """
+        if nbytes > MOST_BYTES:
+            return False
+        chunks, found, size = (
+            np.zeros(len(places), _CHUNK),
+            np.zeros(1, np.int32),
+            np.uint32(nbytes),
+        )
+        chunks["from"], chunks["size"], chunks["to"] = places, sizes, to
+        table, failed = scratch.room("blosc", chunks.nbytes), scratch.room("failed", found.nbytes)
+        scratch.write(table, chunks)
+        scratch.launch(
+            *(self._headers, (len(chunks),), (_HEADER_LANES,)),
+            *(stored, table, np.uint32(len(chunks)), size, failed),
+        )
+        scratch.read(table, chunks)
+        counts = chunks["streams"].astype(np.int64)
+        widths = np.unique(chunks["width"][chunks["filter"] > 0])
+        if not counts.all() or len(widths) > 1:
+            return False
+        chunks["first"], total = np.cumsum(counts) - counts, int(counts.sum())
+        streams = scratch.room("streams", total * STREAM.itemsize)
+        scratch.write(table, chunks)
+        scratch.launch(
+            *(self._table, (len(chunks) * _STREAM_LANES,), (_STREAM_LANES,)),
+            *(stored, table, streams, size, failed),
+        )
+        target = scratch.room("shuffled", int(to.max()) + nbytes) if len(widths) else decoded
+        self._streams.decode(scratch, stored, streams, total, target, failed)
+        if (chunks["kind"] == _ZSTD_STREAM).any():
+            each = np.empty(total, STREAM)
+            scratch.read(streams, each)
+            each = each[each["kind"] == _ZSTD_STREAM]
+            if each["size"].sum() > sizes.sum():  # they overlap: the same is decoded many times
+                return False
+            where = each["from"], each["size"], target, each["to"], each["room"]
+            if len(each) and not self._zstd.decode(scratch, stored, *where):
+                return False
+        if len(widths):
+            self._unshuffle(scratch, int(widths[0]), target, decoded, table, len(chunks), size)
+        scratch.read(failed, found)
+        return not found[0]
+
+    def _unshuffle(
+        self,
+        scratch: Scratch,
+        width: int,
+        shuffled: cl.Buffer,
+        decoded: cl.Buffer,
+        table: cl.Buffer,
+        count: int,
+        size: np.uint32,
+    ) -> None:
+        kernel = self._kernel("unshuffle", "blosc/unshuffle.cl", f"-DWIDTH={width}")
+        shape = (-(-int(size) // (_UNIT * width)), count), (_UNSHUFFLE_LANES, 1)
+        scratch.launch(kernel, *shape, shuffled, decoded, table, size)
+
+
+def room_bytes(nbytes: int) -> int:
+    """Return the most that chunks of so many decoded bytes in all take of a device, to decode."""
+    return nbytes + nbytes // _LEAST_STREAM * STREAM.itemsize + zstd.room_bytes(nbytes)

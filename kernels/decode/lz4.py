@@ -1,0 +1,72 @@
+"""Decode LZ4 blocks on a device: those of numcodecs' `lz4`, and streams of which chunks consist."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyopencl as cl
+
+from chunkfold.kernels.decode.scratch import Scratch
+from chunkfold.kernels.program.device_context import DeviceContext
+
+STREAM = np.dtype(
+    [("from", "u8"), ("to", "u8"), ("size", "u4"), ("room", "u4"), ("kind", "u4"), ("unused", "u4")]
+)
+"""`stream_t` of `cl/lz4/format.clh`."""
+FILES = ("bytes.clh", "lz4/format.clh")
+MOST_BYTES = (1 << 31) - 32
+"""Larger chunks are left to the host."""
+_SIZED = 2
+_SIZE_BYTES = 4
+_LANES = 32
+
+
+class Lz4Streams:
+    """The kernel that decodes streams, by a table of them on a device."""
+
+    def __init__(self, opened: DeviceContext) -> None:
+        self._lanes = min(_LANES, opened.device.max_work_group_size)
+        program = opened.standalone(*FILES, "lz4/streams.cl", options=(f"-DLANES={self._lanes}",))
+        self._kernel = cl.Kernel(program, "lz4_streams")
+
+    def decode(
+        self,
+        scratch: Scratch,
+        stored: cl.Buffer,
+        streams: cl.Buffer,
+        count: int,
+        decoded: cl.Buffer,
+        failed: cl.Buffer,
+    ) -> None:
+        """Enqueue decoding; `failed` becomes 1 if a stream is not as the format says."""
+        shape = (count * self._lanes,), (self._lanes,)
+        scratch.launch(self._kernel, *shape, stored, streams, decoded, failed)
+
+
+class Lz4:
+    """Chunks that are one LZ4 block each, behind their decoded size."""
+
+    def __init__(self, opened: DeviceContext) -> None:
+        self._streams = Lz4Streams(opened)
+
+    def decode(
+        self,
+        scratch: Scratch,
+        stored: cl.Buffer,
+        places: np.ndarray,
+        sizes: np.ndarray,
+        decoded: cl.Buffer,
+        to: np.ndarray,
+        nbytes: int,
+    ) -> bool:
+        """Decode chunks of so many bytes each: see `Zstd.decode`."""
+        if sizes.min() < _SIZE_BYTES or max(sizes.max(), nbytes) > MOST_BYTES:
+            return False
+        table, found = np.zeros(len(places), STREAM), np.zeros(1, np.int32)
+        table["from"], table["size"] = places + _SIZE_BYTES, sizes - _SIZE_BYTES
+        table["to"], table["room"], table["kind"] = to, nbytes, _SIZED
+        streams, failed = scratch.room("streams", table.nbytes), scratch.room("failed", 4)
+        scratch.write(streams, table)
+        scratch.write(failed, found)
+        self._streams.decode(scratch, stored, streams, len(table), decoded, failed)
+        scratch.read(failed, found)
+        return not found[0]

@@ -115,6 +115,7 @@ class Blosc:
         scratch.launch(kernel, *shape, shuffled, decoded, table, size)
 
 
-def room_bytes(nbytes: int) -> int:
-    """Return the most that chunks of so many decoded bytes in all take of a device, to decode."""
-    return nbytes + nbytes // _LEAST_STREAM * STREAM.itemsize + zstd.room_bytes(nbytes)
+def room_bytes(nbytes: int, chunk_bytes: int) -> int:
+    """Return the most that chunks take of a device: see `zstd.room_bytes`."""
+    streams = nbytes // _LEAST_STREAM * STREAM.itemsize
+    return nbytes + streams + zstd.room_bytes(nbytes, chunk_bytes)

@@ -26,7 +26,7 @@ CODECS: Mapping[str, Callable[[DeviceContext], _Codec]] = {
     "lz4": Lz4,
 }
 """Codecs that a device decodes."""
-_ROOMS: Mapping[str, Callable[[int], int]] = {
+_ROOMS: Mapping[str, Callable[[int, int], int]] = {
     "zstd": zstd.room_bytes,
     "blosc": blosc.room_bytes,
 }
@@ -117,9 +117,9 @@ class DeviceDecoder:
         scratch.read(geometry, given[:1])
 
 
-def room_bytes(codec: str, nbytes: int) -> int:
-    """Return the most that chunks of so many decoded bytes in all take of a device, to decode."""
-    return _ROOMS[codec](nbytes) if codec in _ROOMS else 0
+def room_bytes(codec: str, nbytes: int, chunk_bytes: int) -> int:
+    """Return the most bytes that chunks take of a device; `nbytes` are those of all, decoded."""
+    return _ROOMS[codec](nbytes, chunk_bytes) if codec in _ROOMS else 0
 
 
 def _one_behind_another(chunks: StoredChunks) -> Boxes:

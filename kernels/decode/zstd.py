@@ -11,7 +11,7 @@ from chunkfold.kernels.program.device_context import DeviceContext
 _CHUNK = np.dtype(
     [(name, "u8") for name in ("from", "size", "to", "room", "literals", "sequences")]
     + [(name, "u4") for name in ("block", "blocks", "flags", "checksum")]
-    + [("error", "i4"), ("unused", "u4")]
+    + [("error", "i4"), ("late", "i4")]
 )
 """`chunk_t` of `cl/zstd/format.clh`."""
 _BLOCK_BYTES = 128
@@ -25,7 +25,11 @@ _SEQUENCE_BLOCKS = ((48 << 10, 16), (24 << 10, 8), (0, 2))
 """Blocks of a work-group that decodes sequences, by the local memory that they take."""
 _SEQUENCE_LANES, _LITERAL_BLOCKS, _STREAMS = 2, 4, 4
 _MATCH_LANES, _COPY_LANES, _HEADER_LANES = 512, 64, 32
-_CHECKSUM_CHUNKS = 8
+_CHECKSUM_CHUNKS, _BYTE_LANES = 8, 256
+_FEW, _LONG_BLOCKS = 64, 16
+"""Fewer chunks, of so many blocks on average, are put together block by block."""
+_LONG = _LONG_BLOCKS << 16
+"""Chunks of fewer bytes never are."""
 _FORMAT, _BITS, _FSE = ("bytes.clh", "zstd/format.clh"), "zstd/bits.clh", "zstd/fse.clh"
 
 
@@ -51,7 +55,10 @@ class Zstd:
             "literals", _BITS, _FSE, "zstd/huffman.clh", "zstd/literals.cl", BLOCKS=_LITERAL_BLOCKS
         )
         self._stored = kernel("stored_blocks", "zstd/stored.cl")
-        self._matches = kernel("match_copies", "zstd/matches.cl", LANES=self._match_lanes)
+        batches = {"LANES": self._match_lanes}
+        self._matches = kernel("match_copies", "zstd/batches.clh", "zstd/matches.cl", **batches)
+        self._origins = kernel("match_origins", "zstd/batches.clh", "zstd/origins.cl", **batches)
+        self._bytes = kernel("found_bytes", "zstd/bytes.cl")
         self._checksums = kernel("checksums", "zstd/checksums.cl")
 
     def decode(
@@ -113,16 +120,46 @@ class Zstd:
             *(self._stored, (total * _COPY_LANES,), (_COPY_LANES,)),
             *(stored, blocks, table, decoded),
         )
-        scratch.launch(
-            *(self._matches, (len(places) * self._match_lanes,), (self._match_lanes,)),
-            *(stored, blocks, table, matches, firsts, literals, decoded),
-        )
+        if len(places) < _FEW and total >= _LONG_BLOCKS * len(places):
+            given = matches, firsts, literals
+            self._copy_by_block(scratch, stored, blocks, total, table, given, decoded, chunks)
+        else:
+            scratch.launch(
+                *(self._matches, (len(places) * self._match_lanes,), (self._match_lanes,)),
+                *(stored, blocks, table, matches, firsts, literals, decoded),
+            )
         if checked.any():
             groups = -(-len(places) // _CHECKSUM_CHUNKS)
             lanes = 4 * _CHECKSUM_CHUNKS
             scratch.launch(self._checksums, (groups * lanes,), (lanes,), table, count, decoded)
         scratch.read(table, chunks)
-        return not chunks["error"].any()
+        return not (chunks["error"].any() or chunks["late"].any())
+
+    def _copy_by_block(
+        self,
+        scratch: Scratch,
+        stored: cl.Buffer,
+        blocks: cl.Buffer,
+        total: int,
+        table: cl.Buffer,
+        sequences: tuple[cl.Buffer, cl.Buffer, cl.Buffer],
+        decoded: cl.Buffer,
+        chunks: np.ndarray,
+    ) -> None:
+        """Put literals and matches together, each block by itself: chunks are too few."""
+        origins = scratch.room("origins", 4 * int((chunks["to"] + chunks["room"]).max()))
+        scratch.launch(
+            *(self._origins, (total * self._match_lanes,), (self._match_lanes,)),
+            *(stored, blocks, table, *sequences, decoded, origins),
+        )
+        rounds = int(chunks["blocks"].max()).bit_length() + 1
+        left = scratch.room("left", 4 * rounds)
+        scratch.write(left, scratch.pinned("left", rounds, np.dtype(np.uint32)))
+        for number in range(rounds):
+            scratch.launch(
+                *(self._bytes, (total * _BYTE_LANES,), (_BYTE_LANES,)),
+                *(blocks, table, origins, decoded, left, np.uint32(number)),
+            )
 
 
 def _claims_too_much(chunks: np.ndarray) -> bool:
@@ -140,11 +177,15 @@ def _claims_too_much(chunks: np.ndarray) -> bool:
         (blocks > rooms // _LEAST_BLOCK + _MORE_BLOCKS).any()
         or (literals > most).any()
         or (3 * sequences > most).any()
-        or needed.sum() + chunks.nbytes > room_bytes(int(rooms.sum()))
+        or needed.sum() + chunks.nbytes > _table_bytes(int(rooms.sum()))
     )
 
 
-def room_bytes(nbytes: int) -> int:
-    """Return the most that chunks of so many decoded bytes in all take of a device, to decode."""
+def room_bytes(nbytes: int, chunk_bytes: int) -> int:
+    """Return the most bytes that chunks take of a device; `nbytes` are those of all, decoded."""
+    return _table_bytes(nbytes) + (4 * nbytes if chunk_bytes >= _LONG else 0)
+
+
+def _table_bytes(nbytes: int) -> int:
     each = nbytes + (8 + 4) * nbytes // 3 + nbytes // _LEAST_BLOCK * (_BLOCK_BYTES + 16 * 5)
     return each + _LEAST_ROOM

@@ -125,7 +125,7 @@ def decoding_bytes(source: Source, touched_bytes: int) -> int:
     if codec is None:
         return 0
     stored = touched_bytes // chunk * room_of(chunk)
-    return stored + touched_bytes + room_bytes(codec, touched_bytes)
+    return stored + touched_bytes + room_bytes(codec, touched_bytes, chunk)
 
 
 def _chunk_bytes(source: Source) -> int:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numcodecs import zstd
 
 from chunkfold.kernels import DeviceContext
+from chunkfold.kernels.decode import zstd as zstd_stages
 from chunkfold.kernels.decode.zstd import Zstd
 from tests.kernels.decode.frames import KINDS, Bench, damaged, field
 
@@ -125,3 +126,30 @@ def test_a_frame_of_many_blocks_takes_no_more_room_than_its_size_can_need(bench:
     header = compressed(b"x" * 300)[:4] + bytes([0, 13 << 3])
     empty = b"\x00\x00\x00"  # a raw block of nothing
     assert bench.decode([header + empty * 100_000 + b"\x01\x00\x00"], 300) is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_few_long_chunks_are_put_together_block_by_block(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, kind: str
+):
+    monkeypatch.setattr(zstd_stages, "_LONG_BLOCKS", 2)
+    raws = [field(kind, 1_500_001, seed) for seed in range(2)]
+    frames = [
+        compressed(raw, level, checksum=True) for raw, level in zip(raws, (1, 9), strict=True)
+    ]
+    assert bench.decode(frames, 1_500_001) == raws
+    frames[1] = frames[1][:-9] + bytes([frames[1][-9] ^ 255]) + frames[1][-8:]
+    assert bench.decode(frames, 1_500_001) is None
+
+
+def test_long_chunks_that_are_damaged_are_never_decoded_to_anything_else(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(zstd_stages, "_LONG_BLOCKS", 1)
+    raw, found = field("mixed", 300_000, 5), 0
+    for seed in range(MUTANTS // 3):
+        frame = damaged(compressed(raw, 3 + seed % 4), seed)
+        decoded = bench.decode([frame], len(raw))
+        found += decoded is not None
+        assert decoded is None or decoded == [by_host(frame)]
+    assert found

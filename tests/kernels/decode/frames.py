@@ -73,6 +73,12 @@ class Bench:
     def __init__(self, opened: DeviceContext, codec: object) -> None:
         self.scratch, self.codec = Scratch(opened), codec
 
+    @property
+    def taken(self) -> int:
+        """Bytes of memory that the codec took, beside what was stored and decoded."""
+        own = self.scratch._buffers
+        return sum(one.size for name, one in own.items() if name not in ("stored", "decoded"))
+
     def decode(self, stored: Sequence[bytes], nbytes: int) -> list[bytes] | None:
         """Return chunks of so many bytes each, decoded in one call; None if that is refused."""
         scratch, sizes = self.scratch, np.array([len(one) for one in stored])

@@ -40,7 +40,7 @@ OTHER_CODECS = {
     },
     "Blosc of bytes": {"chunks": (7, 11, 99), "dtype": "u1", "compressors": BloscCodec()},
     "Blosc in format 2": {"chunks": (7, 25, 300), "zarr_format": 2, "compressors": Blosc()},
-    "lz4": {"chunks": (7, 25, 300), "zarr_format": 2, "compressors": LZ4()},
+    "lz4": {"chunks": (7, 25, 300), "zarr_format": 2, "compressors": LZ4(), "dtype": ">f4"},
 }
 
 

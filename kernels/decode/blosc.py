@@ -9,18 +9,17 @@ import pyopencl as cl
 
 from chunkfold.kernels.decode import lz4, zstd
 from chunkfold.kernels.decode.lz4 import MOST_BYTES, STREAM, Lz4Streams
-from chunkfold.kernels.decode.scratch import Scratch
+from chunkfold.kernels.decode.workspace import Workspace
 from chunkfold.kernels.decode.zstd import Zstd
 from chunkfold.kernels.program.device_context import DeviceContext
 
-COMPRESSORS = ("lz4", "lz4hc", "zstd")
-"""Compressors whose streams a device decodes."""
 _CHUNK = np.dtype(
     [(name, "u8") for name in ("from", "size", "to", "first")]
     + [(name, "u4") for name in ("block", "splits", "streams", "kind", "filter", "width")]
     + [("cbytes", "u4"), ("copied", "u4")]
 )
 """`chunk_t` of `cl/blosc/format.clh`."""
+_FAILED = np.dtype(np.int32)
 _ZSTD_STREAM = 3
 _LEAST_STREAM = 128
 _UNIT = 8
@@ -46,7 +45,7 @@ class Blosc:
 
     def decode(
         self,
-        scratch: Scratch,
+        workspace: Workspace,
         stored: cl.Buffer,
         places: np.ndarray,
         sizes: np.ndarray,
@@ -60,49 +59,47 @@ class Blosc:
         """
         if nbytes > MOST_BYTES:
             return False
-        chunks, found, size = (
-            np.zeros(len(places), _CHUNK),
-            np.zeros(1, np.int32),
-            np.uint32(nbytes),
-        )
+        chunks, size = workspace.pinned("blosc", len(places), _CHUNK), np.uint32(nbytes)
+        found = workspace.pinned("failed", 1, _FAILED)
         chunks["from"], chunks["size"], chunks["to"] = places, sizes, to
-        table, failed = scratch.room("blosc", chunks.nbytes), scratch.room("failed", found.nbytes)
-        scratch.write(table, chunks)
-        scratch.launch(
+        table = workspace.room("blosc", chunks.nbytes)
+        failed = workspace.room("failed", found.nbytes)
+        workspace.write(table, chunks)
+        workspace.launch(
             *(self._headers, (len(chunks),), (_HEADER_LANES,)),
             *(stored, table, np.uint32(len(chunks)), size, failed),
         )
-        scratch.read(table, chunks)
+        workspace.read(table, chunks)
         counts = chunks["streams"].astype(np.int64)
         widths = np.unique(chunks["width"][chunks["filter"] > 0])
         if not counts.all() or len(widths) > 1:
             return False
         chunks["first"], total = np.cumsum(counts) - counts, int(counts.sum())
-        streams = scratch.room("streams", total * STREAM.itemsize)
-        scratch.write(table, chunks)
-        scratch.launch(
+        streams = workspace.room("streams", total * STREAM.itemsize)
+        workspace.write(table, chunks)
+        workspace.launch(
             *(self._table, (len(chunks) * _STREAM_LANES,), (_STREAM_LANES,)),
             *(stored, table, streams, size, failed),
         )
-        target = scratch.room("shuffled", int(to.max()) + nbytes) if len(widths) else decoded
-        self._streams.decode(scratch, stored, streams, total, target, failed)
+        target = workspace.room("shuffled", int(to.max()) + nbytes) if len(widths) else decoded
+        self._streams.decode(workspace, stored, streams, total, target, failed)
         if (chunks["kind"] == _ZSTD_STREAM).any():
-            each = np.empty(total, STREAM)
-            scratch.read(streams, each)
+            each = workspace.pinned("streams", total, STREAM)
+            workspace.read(streams, each)
             each = each[each["kind"] == _ZSTD_STREAM]
             if each["size"].sum() > sizes.sum():  # they overlap: the same is decoded many times
                 return False
             where = each["from"], each["size"], target, each["to"], each["room"]
-            if len(each) and not self._zstd.decode(scratch, stored, *where):
+            if len(each) and not self._zstd.decode(workspace, stored, *where):
                 return False
         if len(widths):
-            self._unshuffle(scratch, int(widths[0]), target, decoded, table, len(chunks), size)
-        scratch.read(failed, found)
+            self._unshuffle(workspace, int(widths[0]), target, decoded, table, len(chunks), size)
+        workspace.read(failed, found)
         return not found[0]
 
     def _unshuffle(
         self,
-        scratch: Scratch,
+        workspace: Workspace,
         width: int,
         shuffled: cl.Buffer,
         decoded: cl.Buffer,
@@ -112,7 +109,7 @@ class Blosc:
     ) -> None:
         kernel = self._kernel("unshuffle", "blosc/unshuffle.cl", f"-DWIDTH={width}")
         shape = (-(-int(size) // (_UNIT * width)), count), (_UNSHUFFLE_LANES, 1)
-        scratch.launch(kernel, *shape, shuffled, decoded, table, size)
+        workspace.launch(kernel, *shape, shuffled, decoded, table, size)
 
 
 def room_bytes(nbytes: int, chunk_bytes: int) -> int:

@@ -1,4 +1,4 @@
-"""Decode stored chunks that files bring into a device's memory, and put what is taken in place."""
+"""Decode stored chunks that are in a device's memory, and put what is taken in place."""
 
 from __future__ import annotations
 
@@ -13,19 +13,15 @@ import pyopencl as cl
 from chunkfold.kernels.decode import blosc, zstd
 from chunkfold.kernels.decode.blosc import Blosc
 from chunkfold.kernels.decode.lz4 import Lz4
-from chunkfold.kernels.decode.scratch import Scratch
-from chunkfold.kernels.decode.stored_chunks import ALIGNED, Boxes, StoredChunks
+from chunkfold.kernels.decode.stored_chunks import ALIGNED, CODECS, PLAIN, Boxes, StoredChunks
+from chunkfold.kernels.decode.workspace import Workspace
 from chunkfold.kernels.decode.zstd import Zstd
-from chunkfold.kernels.feed.feeder import Feeder
 from chunkfold.kernels.program.device_context import DeviceContext
 
 _Codec = Zstd | Blosc | Lz4
-CODECS: Mapping[str, Callable[[DeviceContext], _Codec]] = {
-    "zstd": Zstd,
-    "blosc": Blosc,
-    "lz4": Lz4,
-}
-"""Codecs that a device decodes."""
+_KERNELS: Mapping[str, Callable[[DeviceContext], _Codec]] = dict(
+    zip(CODECS, (Zstd, Blosc, Lz4), strict=True)
+)
 _ROOMS: Mapping[str, Callable[[int, int], int]] = {
     "zstd": zstd.room_bytes,
     "blosc": blosc.room_bytes,
@@ -39,13 +35,15 @@ class DeviceDecoder:
     """What one thread needs at a time to decode: a queue, buffers, and kernels."""
 
     def __init__(self, opened: DeviceContext) -> None:
-        self._opened, self._scratch = opened, Scratch(opened)
+        self._opened, self._workspace = opened, Workspace(opened)
         self._codecs: dict[str, _Codec] = {}
 
-    def decode(
-        self, feeder: Feeder, chunks: StoredChunks, region: cl.Buffer, after: Sequence[cl.Event]
-    ) -> bool:
-        """Bring chunks from their files, and decode them into a region once events are complete.
+    def room_for(self, chunks: StoredChunks) -> cl.Buffer:
+        """Return the buffer that chunks are to be brought into; raises as `decode`."""
+        return self._workspace.room("stored", chunks.stored_bytes)
+
+    def decode(self, chunks: StoredChunks, region: cl.Buffer, after: Sequence[cl.Event]) -> bool:
+        """Decode chunks that were brought into a region, once events are complete.
 
         Returns
         -------
@@ -54,37 +52,35 @@ class DeviceDecoder:
 
         Raises
         ------
-        NotFed
-            If a file is not as it was planned.
         DeviceError
             If the device fails, or has no room.
         """
-        scratch, count = self._scratch, len(chunks.runs.runs)
-        stored = scratch.room("stored", chunks.stored_bytes)
-        feeder.feed(chunks.runs, stored)
-        scratch.after(after)
-        _, _, places, sizes = chunks.runs.runs.T
+        workspace, count, stored = self._workspace, len(chunks.places), self.room_for(chunks)
+        workspace.after(after)
+        if chunks.codec == PLAIN:
+            self._place(stored, chunks.places, chunks, region)
+            return True
         step = -(-chunks.nbytes // ALIGNED) * ALIGNED
-        straight = chunks.boxes is None and step == chunks.nbytes
-        decoded = region if straight else scratch.room("decoded", count * step)
-        codec, to = self._codec(chunks.codec), np.arange(count) * step
-        if not codec.decode(scratch, stored, places, sizes, decoded, to, chunks.nbytes):
+        straight, to = chunks.boxes is None and step == chunks.nbytes, np.arange(count) * step
+        decoded = region if straight else workspace.room("decoded", count * step)
+        given = workspace, stored, chunks.places, chunks.sizes, decoded, to, chunks.nbytes
+        if not self._codec(chunks.codec).decode(*given):
             return False
         if not straight:
-            boxes = chunks.boxes or _one_behind_another(chunks)
-            self._place(decoded, step, boxes, chunks.itemsize, region)
+            self._place(decoded, to, chunks, region)
         return True
 
     def _codec(self, name: str) -> _Codec:
         if name not in self._codecs:
-            self._codecs[name] = CODECS[name](self._opened)
+            self._codecs[name] = _KERNELS[name](self._opened)
         return self._codecs[name]
 
     def _place(
-        self, decoded: cl.Buffer, step: int, boxes: Boxes, itemsize: int, region: cl.Buffer
+        self, decoded: cl.Buffer, begins: np.ndarray, chunks: StoredChunks, region: cl.Buffer
     ) -> None:
-        """Copy boxes from chunks, `step` bytes apart, into a region; wait until it is done."""
-        scratch, axes = self._scratch, len(boxes.chunk)
+        """Copy boxes from chunks, which begin there, into a region; wait until it is done."""
+        boxes, itemsize = chunks.boxes or _one_behind_another(chunks), chunks.itemsize
+        workspace, axes = self._workspace, len(boxes.chunk)
         steps = np.array(
             [
                 [math.prod(extents[n + 1 :]) * itemsize for extents in (boxes.chunk, boxes.region)]
@@ -94,7 +90,7 @@ class DeviceDecoder:
         ).reshape(axes, 2)
         table = boxes.boxes.copy()
         table[:, :2] *= itemsize
-        table[:, 0] += np.arange(len(table)) * step
+        table[:, 0] += begins
         table[:, 1 + axes] *= itemsize if axes else 1
         # The widest unit by which all places and rows can be counted.
         along = [table[:, :2], steps[:-1], table[:, 1 + axes]] if axes else [table[:, :2]]
@@ -106,15 +102,15 @@ class DeviceDecoder:
         steps[-1:] = 1
         most = int(table[:, 2:].max(axis=0).prod()) if axes else itemsize // unit
         program = self._opened.standalone("place_boxes.cl", options=(f"-DUNIT={_UNITS[unit]}",))
-        geometry = scratch.room("geometry", table.nbytes + steps.nbytes)
-        given = scratch.pinned("geometry", table.size + steps.size, table.dtype)
+        geometry = workspace.room("geometry", table.nbytes + steps.nbytes)
+        given = workspace.pinned("geometry", table.size + steps.size, table.dtype)
         given[: steps.size], given[steps.size :] = steps.reshape(-1), table.reshape(-1)
-        scratch.write(geometry, given)
-        scratch.launch(
+        workspace.write(geometry, given)
+        workspace.launch(
             *(cl.Kernel(program, "place_boxes"), (most, len(table)), (_PLACE_LANES, 1)),
             *(decoded, region, geometry, np.uint32(axes), np.uint64(most)),
         )
-        scratch.read(geometry, given[:1])
+        workspace.read(geometry, given[:1])
 
 
 def room_bytes(codec: str, nbytes: int, chunk_bytes: int) -> int:
@@ -124,7 +120,7 @@ def room_bytes(codec: str, nbytes: int, chunk_bytes: int) -> int:
 
 def _one_behind_another(chunks: StoredChunks) -> Boxes:
     """Return the boxes of chunks that are taken whole, each behind the one before."""
-    count, extent = len(chunks.runs.runs), chunks.nbytes // chunks.itemsize
+    count, extent = len(chunks.places), chunks.nbytes // chunks.itemsize
     number = np.arange(count, dtype=np.int64)
     boxes = np.column_stack([0 * number, number * extent, 0 * number + extent])
     return Boxes(boxes, (extent,), (count * extent,))

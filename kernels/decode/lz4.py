@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyopencl as cl
 
-from chunkfold.kernels.decode.scratch import Scratch
+from chunkfold.kernels.decode.workspace import Workspace
 from chunkfold.kernels.program.device_context import DeviceContext
 
 STREAM = np.dtype(
@@ -30,7 +30,7 @@ class Lz4Streams:
 
     def decode(
         self,
-        scratch: Scratch,
+        workspace: Workspace,
         stored: cl.Buffer,
         streams: cl.Buffer,
         count: int,
@@ -39,7 +39,7 @@ class Lz4Streams:
     ) -> None:
         """Enqueue decoding; `failed` becomes 1 if a stream is not as the format says."""
         shape = (count * self._lanes,), (self._lanes,)
-        scratch.launch(self._kernel, *shape, stored, streams, decoded, failed)
+        workspace.launch(self._kernel, *shape, stored, streams, decoded, failed)
 
 
 class Lz4:
@@ -50,7 +50,7 @@ class Lz4:
 
     def decode(
         self,
-        scratch: Scratch,
+        workspace: Workspace,
         stored: cl.Buffer,
         places: np.ndarray,
         sizes: np.ndarray,
@@ -61,12 +61,13 @@ class Lz4:
         """Decode chunks of so many bytes each: see `Zstd.decode`."""
         if sizes.min() < _SIZE_BYTES or max(sizes.max(), nbytes) > MOST_BYTES:
             return False
-        table, found = np.zeros(len(places), STREAM), np.zeros(1, np.int32)
+        table = workspace.pinned("streams", len(places), STREAM)
+        found = workspace.pinned("failed", 1, np.dtype(np.int32))
         table["from"], table["size"] = places + _SIZE_BYTES, sizes - _SIZE_BYTES
         table["to"], table["room"], table["kind"] = to, nbytes, _SIZED
-        streams, failed = scratch.room("streams", table.nbytes), scratch.room("failed", 4)
-        scratch.write(streams, table)
-        scratch.write(failed, found)
-        self._streams.decode(scratch, stored, streams, len(table), decoded, failed)
-        scratch.read(failed, found)
+        streams, failed = workspace.room("streams", table.nbytes), workspace.room("failed", 4)
+        workspace.write(streams, table)
+        workspace.write(failed, found)
+        self._streams.decode(workspace, stored, streams, len(table), decoded, failed)
+        workspace.read(failed, found)
         return not found[0]

@@ -9,8 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chunkfold.kernels.feed.commands import Runs
-
+CODECS = ("zstd", "blosc", "lz4")
+"""Codecs that a device decodes."""
+BLOSC_COMPRESSORS = ("lz4", "lz4hc", "zstd")
+"""Compressors whose streams it decodes, within Blosc."""
+PLAIN = "bytes"
+"""The codec of chunks that are stored as they are."""
 ALIGNED = 16
 """Stored chunks begin at multiples of so many bytes: kernels read whole vectors."""
 
@@ -27,10 +31,12 @@ class Boxes(NamedTuple):
 
 
 class StoredChunks(NamedTuple):
-    """Chunks as files have them, and where what they decode to goes."""
+    """Chunks as they are stored, and where what they decode to goes."""
 
-    runs: Runs
-    """A run for each chunk, in their order; its place is a multiple of `ALIGNED`."""
+    places: np.ndarray
+    """Where each begins in a buffer, multiples of `ALIGNED`, int64, ascending."""
+    sizes: np.ndarray
+    """Stored bytes of each."""
     codec: str
     nbytes: int
     """Decoded bytes of each chunk."""
@@ -40,9 +46,8 @@ class StoredChunks(NamedTuple):
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes of the buffer that the runs fill."""
-        _, _, place, size = self.runs.runs[-1]
-        return int(place + size)
+        """Bytes of the buffer that they are in."""
+        return int(self.places[-1] + self.sizes[-1])
 
 
 def in_places(sizes: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyopencl as cl
 
-from chunkfold.kernels.decode.scratch import Scratch
+from chunkfold.kernels.decode.workspace import Workspace
 from chunkfold.kernels.program.device_context import DeviceContext
 
 _CHUNK = np.dtype(
@@ -63,7 +63,7 @@ class Zstd:
 
     def decode(
         self,
-        scratch: Scratch,
+        workspace: Workspace,
         stored: cl.Buffer,
         places: np.ndarray,
         sizes: np.ndarray,
@@ -83,61 +83,61 @@ class Zstd:
             Decoded bytes of every chunk, or of each.
         """
         count = np.uint32(len(places))
-        chunks = scratch.pinned("chunks", len(places), _CHUNK)
+        chunks = workspace.pinned("chunks", len(places), _CHUNK)
         chunks["from"], chunks["size"], chunks["to"], chunks["room"] = places, sizes, to, nbytes
-        table = scratch.room("chunks", chunks.nbytes)
+        table = workspace.room("chunks", chunks.nbytes)
         headers = (len(places),), (_HEADER_LANES,)
-        scratch.write(table, chunks)
-        scratch.launch(self._headers, *headers, stored, table, count, table, np.uint32(0))
-        scratch.read(table, chunks)
+        workspace.write(table, chunks)
+        workspace.launch(self._headers, *headers, stored, table, count, table, np.uint32(0))
+        workspace.read(table, chunks)
         checked = chunks["flags"] & _HAS_CHECKSUM
         wrong = (chunks["error"] != 0) | (chunks["blocks"] == 0) | (checked & (to % 16 > 0))
         if wrong.any() or _claims_too_much(chunks):
             return False
         totals = {name: int(chunks[name].sum()) for name in ("blocks", "literals", "sequences")}
-        blocks, total = scratch.room("blocks", totals["blocks"] * _BLOCK_BYTES), totals["blocks"]
-        literals = scratch.room("literals", totals["literals"])
-        matches = scratch.room("matches", 8 * totals["sequences"])
-        firsts = scratch.room("firsts", 4 * totals["sequences"])
+        blocks, total = workspace.room("blocks", totals["blocks"] * _BLOCK_BYTES), totals["blocks"]
+        literals = workspace.room("literals", totals["literals"])
+        matches = workspace.room("matches", 8 * totals["sequences"])
+        firsts = workspace.room("firsts", 4 * totals["sequences"])
         for name, place in (("blocks", "block"), *((n, n) for n in ("literals", "sequences"))):
             chunks[place] = np.cumsum(chunks[name]) - chunks[name]
-        scratch.write(table, chunks)
-        scratch.launch(self._headers, *headers, stored, table, count, blocks, np.uint32(1))
+        workspace.write(table, chunks)
+        workspace.launch(self._headers, *headers, stored, table, count, blocks, np.uint32(1))
         each, lanes = np.uint32(total), self._sequence_blocks * _SEQUENCE_LANES
         groups = -(-total // self._sequence_blocks)
-        scratch.launch(
+        workspace.launch(
             *(self._sequences, (groups * lanes,), (lanes,)),
             *(stored, blocks, each, table, matches, firsts),
         )
-        scratch.launch(self._offsets, *headers, blocks, table, count)
+        workspace.launch(self._offsets, *headers, blocks, table, count)
         lanes = _LITERAL_BLOCKS * _STREAMS
         groups = -(-total // _LITERAL_BLOCKS)
-        scratch.launch(
+        workspace.launch(
             *(self._literals, (groups * lanes,), (lanes,)),
             *(stored, blocks, each, table, literals, decoded),
         )
-        scratch.launch(
+        workspace.launch(
             *(self._stored, (total * _COPY_LANES,), (_COPY_LANES,)),
             *(stored, blocks, table, decoded),
         )
         if len(places) < _FEW and total >= _LONG_BLOCKS * len(places):
             given = matches, firsts, literals
-            self._copy_by_block(scratch, stored, blocks, total, table, given, decoded, chunks)
+            self._copy_by_block(workspace, stored, blocks, total, table, given, decoded, chunks)
         else:
-            scratch.launch(
+            workspace.launch(
                 *(self._matches, (len(places) * self._match_lanes,), (self._match_lanes,)),
                 *(stored, blocks, table, matches, firsts, literals, decoded),
             )
         if checked.any():
             groups = -(-len(places) // _CHECKSUM_CHUNKS)
             lanes = 4 * _CHECKSUM_CHUNKS
-            scratch.launch(self._checksums, (groups * lanes,), (lanes,), table, count, decoded)
-        scratch.read(table, chunks)
+            workspace.launch(self._checksums, (groups * lanes,), (lanes,), table, count, decoded)
+        workspace.read(table, chunks)
         return not (chunks["error"].any() or chunks["late"].any())
 
     def _copy_by_block(
         self,
-        scratch: Scratch,
+        workspace: Workspace,
         stored: cl.Buffer,
         blocks: cl.Buffer,
         total: int,
@@ -147,16 +147,16 @@ class Zstd:
         chunks: np.ndarray,
     ) -> None:
         """Put literals and matches together, each block by itself: chunks are too few."""
-        origins = scratch.room("origins", 4 * int((chunks["to"] + chunks["room"]).max()))
-        scratch.launch(
+        origins = workspace.room("origins", 4 * int((chunks["to"] + chunks["room"]).max()))
+        workspace.launch(
             *(self._origins, (total * self._match_lanes,), (self._match_lanes,)),
             *(stored, blocks, table, *sequences, decoded, origins),
         )
         rounds = int(chunks["blocks"].max()).bit_length() + 1
-        left = scratch.room("left", 4 * rounds)
-        scratch.write(left, scratch.pinned("left", rounds, np.dtype(np.uint32)))
+        left = workspace.room("left", 4 * rounds)
+        workspace.write(left, workspace.pinned("left", rounds, np.dtype(np.uint32)))
         for number in range(rounds):
-            scratch.launch(
+            workspace.launch(
                 *(self._bytes, (total * _BYTE_LANES,), (_BYTE_LANES,)),
                 *(blocks, table, origins, decoded, left, np.uint32(number)),
             )

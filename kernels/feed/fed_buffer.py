@@ -66,8 +66,8 @@ class FedBuffer:
         self._uploaded_s += feeder.uploaded_s()
         return True
 
-    def decode_from_files(self, chunks: StoredChunks) -> bool:
-        """Decode chunks of files into the buffer; False if that is left to the host.
+    def decode_from_files(self, runs: Runs, chunks: StoredChunks) -> bool:
+        """Decode chunks that runs of files bring into the buffer; False if the host is to do it.
 
         So it is of files that are not as they were planned, and of chunks that the device refuses.
 
@@ -79,7 +79,8 @@ class FedBuffer:
         feeder = self._feeder()
         try:
             with self._decoders.borrowed() as decoder:
-                done = decoder.decode(feeder, chunks, self._buffer, self._before())
+                feeder.feed(runs, decoder.room_for(chunks))
+                done = decoder.decode(chunks, self._buffer, self._before())
         except NotFed:
             return False
         self._upload = None

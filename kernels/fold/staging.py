@@ -77,9 +77,9 @@ class StagingBuffer:
         del runs
         return False
 
-    def decode_from_files(self, chunks: object) -> bool:
+    def decode_from_files(self, runs: object, chunks: object) -> bool:
         """Return False: it is filled by whoever reads."""
-        del chunks
+        del runs, chunks
         return False
 
     def upload(self, nbytes: int) -> None:

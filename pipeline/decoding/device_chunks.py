@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,32 +11,55 @@ import numpy as np
 from chunkfold.decoding.chunk_keys import keys_in
 from chunkfold.decoding.codecs import room_of
 from chunkfold.decoding.file_runs import chunks_touched
-from chunkfold.kernels.decode.stored_chunks import StoredChunks, boxes_of, in_places
+from chunkfold.kernels.decode.stored_chunks import (
+    BLOSC_COMPRESSORS,
+    CODECS,
+    PLAIN,
+    StoredChunks,
+    boxes_of,
+    in_places,
+)
 from chunkfold.kernels.feed.commands import UNKNOWN, Runs
+from chunkfold.kernels.feed.file_states import file_states
 from chunkfold.stores.expected import Expected
+from chunkfold.stores.objects import LocalObjects
 
 if TYPE_CHECKING:
     from chunkfold.decoding.direct import Direct
-    from chunkfold.stores.objects import LocalObjects
 
 MOST_TOUCHED = 2
 """Chunks that are touched decode to so many times the region at most: the host takes parts."""
 
 
+def device_codec(of: Direct) -> str | None:
+    """Return the codec of an array's chunks, if they are in local files and devices know it."""
+    if not isinstance(of.objects, LocalObjects) or len(of.chain) > 1:
+        return None
+    name = of.chain[0].name if of.chain else PLAIN
+    known = of.within_blosc in ("", *BLOSC_COMPRESSORS)
+    return name if name in (PLAIN, *CODECS) and known else None
+
+
 def stored_chunks(
-    of: Direct,
-    files: LocalObjects,
-    codec: str,
-    region: Sequence[slice],
-    known: Expected | None,
-    *,
-    in_turn: bool,
-) -> StoredChunks | None:
-    """Return the chunks that a region touches, and where what is taken of them goes.
+    of: Direct, region: Sequence[slice], known: Expected | None, *, in_turn: bool
+) -> tuple[Runs, StoredChunks] | None:
+    """Return the chunks that a region touches, where they are stored, and where they go.
 
     None if that is better left to the host: elements are left out between others, most of the
-    chunks is not taken, or one is not stored, or larger than it can be.
+    chunks is not taken, or one is not stored, or larger than it can be, or cannot be found.
     """
+    try:
+        return _stored_chunks(of, region, known, in_turn=in_turn)
+    except Exception:  # noqa: BLE001 # whatever it is: it is read again, with more care
+        return None
+
+
+def _stored_chunks(
+    of: Direct, region: Sequence[slice], known: Expected | None, *, in_turn: bool
+) -> tuple[Runs, StoredChunks] | None:
+    codec, files = device_codec(of), of.objects
+    if codec is None or not isinstance(files, LocalObjects):
+        return None
     extents = [cut.stop - cut.start for cut in region]
     if not extents or min(extents) < 1 or any((cut.step or 1) != 1 for cut in region):
         return None
@@ -49,22 +71,22 @@ def stored_chunks(
     if found is None:
         return None
     names, states, number, offsets, sizes = found
-    if not (sizes.min() > 0 and sizes.max() <= room_of(of.nbytes)):
+    least, most = (of.nbytes, of.nbytes) if codec == PLAIN else (1, room_of(of.nbytes))
+    if not (least <= sizes.min() and sizes.max() <= most):
         return None
     newest, unit = (UNKNOWN, 1) if known is None else known.newest_written
-    runs = np.column_stack([number, offsets, in_places(sizes), sizes])
-    files_known = np.column_stack([states, np.full((len(names), 2), (newest, unit))])
+    places = in_places(sizes)
+    runs = Runs(
+        names,
+        np.column_stack([states, np.full((len(names), 2), (newest, unit))]),
+        np.column_stack([number, offsets, places, sizes]),
+    )
     whole = in_turn and all(
         extent == len(along) * size
         for extent, along, size in zip(extents, box, of.shape, strict=True)
     )
-    return StoredChunks(
-        Runs(names, files_known, runs),
-        codec,
-        of.nbytes,
-        of.dtype.itemsize,
-        None if whole else boxes_of(region, of.shape),
-    )
+    boxes = None if whole else boxes_of(region, of.shape)
+    return runs, StoredChunks(places, sizes, codec, of.nbytes, of.dtype.itemsize, boxes)
 
 
 _Found = tuple[Sequence[str], np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -76,13 +98,8 @@ def _in_files(
 ) -> _Found | None:
     """Find chunks that are files of their own; None if one is not there."""
     names = [f"{files.where}/{key}" for key in keys_in(of.key, box)]
-    if known is not None and known.listed:
-        sizes = known.sizes_in(box)
-    else:
-        try:
-            sizes = np.array([Path(name).stat().st_size for name in names], np.int64)
-        except OSError:
-            return None
+    listed = known is not None and known.listed
+    sizes = known.sizes_in(box) if known and listed else file_states(names)[:, 0]
     number = np.arange(len(names))
     return names, sizes, number, np.zeros_like(number), sizes
 

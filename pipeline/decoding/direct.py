@@ -27,14 +27,10 @@ from chunkfold.decoding.chunk_keys import keys_in
 from chunkfold.decoding.codecs import Chain, most_stored, room_of
 from chunkfold.decoding.decode_units import InTurn, Out, ahead, cells_of, part_of, target_in
 from chunkfold.decoding.decoder import Decoder
-from chunkfold.decoding.device_chunks import stored_chunks
 from chunkfold.decoding.file_runs import runs_of_region
 from chunkfold.decoding.shards import ABSENT, Shards
 from chunkfold.decoding.wanted_chunks import Wanted, WantedInner, WantedObject, started
 from chunkfold.errors import ChunkfoldError, unreadable
-from chunkfold.kernels.decode.blosc import COMPRESSORS
-from chunkfold.kernels.decode.device_decoder import CODECS
-from chunkfold.kernels.decode.stored_chunks import StoredChunks
 from chunkfold.kernels.feed.commands import UNKNOWN, Runs
 from chunkfold.stores.expected import Expected
 from chunkfold.stores.objects import LocalObjects, Objects, Span, StoredObject, scratch
@@ -99,29 +95,6 @@ class Direct:
         keys = keys_in(self.key, box)
         states = np.tile(np.array([self.nbytes, newest, unit], np.int64), (len(keys), 1))
         return Runs([f"{files.where}/{key}" for key in keys], states, runs)
-
-    @property
-    def device_codec(self) -> str | None:
-        """The codec of its chunks, if they are in local files and devices can decode them."""
-        local = isinstance(self.objects, LocalObjects) and len(self.chain) == 1
-        name = self.chain[0].name if local else None
-        known = self.within_blosc in ("", *COMPRESSORS)
-        return name if name in CODECS and known else None
-
-    def stored_chunks(
-        self, region: Sequence[slice], known: Expected | None, *, in_turn: bool
-    ) -> StoredChunks | None:
-        """Return which stored chunks a device is to decode for a region, if it can.
-
-        None too where an index cannot be read: the host says what is wrong.
-        """
-        codec, files = self.device_codec, self.objects
-        if codec is None or not isinstance(files, LocalObjects):
-            return None
-        try:
-            return stored_chunks(self, files, codec, region, known, in_turn=in_turn)
-        except Exception:  # noqa: BLE001 # whatever it is: it is read again, with more care
-            return None
 
     @cached_property
     def object_shape(self) -> tuple[int, ...]:

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from chunkfold.decoding.codecs import room_of
 from chunkfold.errors import PlanError
-from chunkfold.kernels.decode.device_decoder import CODECS, room_bytes
+from chunkfold.kernels.decode.device_decoder import room_bytes
+from chunkfold.kernels.decode.stored_chunks import CODECS, PLAIN
 from chunkfold.planning.request import Request
 from chunkfold.planning.workers import Terms
 from chunkfold.sources.source import Source
@@ -57,12 +58,12 @@ def device_decoding(request: Request, terms: Terms) -> DeviceDecoding:
         return DeviceDecoding(used=False, because="")
     if wanted == "host" or refused:
         return DeviceDecoding(used=False, because=refused or "decode is 'host'")
-    codecs = {source.device_codec for source in request.sources} - {None}
+    codecs = sorted({str(source.device_codec) for source in request.sources} - {PLAIN, "None"})
     largest = max(_chunk_bytes(source) for source in request.sources)
     if wanted == "auto" and largest > MOST_CHUNK_BYTES:
         because = f"its chunks of {size_text(largest)} are too few at a time to fill a device"
         return DeviceDecoding(used=False, because=because)
-    return DeviceDecoding(used=True, because=f"{codecs.pop()}, so compressed bytes are uploaded")
+    return DeviceDecoding(used=True, because=f"{', '.join(codecs)}: compressed bytes are uploaded")
 
 
 def _why_host(sources: Sequence[Source], terms: Terms) -> str:
@@ -82,10 +83,9 @@ def _why_host(sources: Sequence[Source], terms: Terms) -> str:
 
 def is_fed(request: Request, terms: Terms) -> bool:
     """Tell whether devices are fed from files: of what is stored as it is, or they decode."""
-    return terms.own_memory and (
-        device_decoding(request, terms).used
-        or all(source.as_it_is and source.local_path is not None for source in request.sources)
-    )
+    decodes = device_decoding(request, terms).used
+    plain = all(one.as_it_is and one.local_path is not None for one in request.sources)
+    return terms.own_memory and (decodes or plain)
 
 
 def readers_per_worker(request: Request, terms: Terms) -> int:
@@ -119,13 +119,13 @@ def block_bytes(request: Request, terms: Terms, leaf_bytes: int) -> int:
 def decoding_bytes(source: Source, touched_bytes: int) -> int:
     """Return what a device takes to decode a leaf that touches so many decoded bytes of chunks.
 
-    It is none if the host decodes.
+    It is none if the host reads or decodes them.
     """
     codec, chunk = source.device_codec, _chunk_bytes(source)
     if codec is None:
         return 0
     stored = touched_bytes // chunk * room_of(chunk)
-    return stored + touched_bytes + room_bytes(codec, touched_bytes, chunk)
+    return stored + (codec != PLAIN) * (touched_bytes + room_bytes(codec, touched_bytes, chunk))
 
 
 def _chunk_bytes(source: Source) -> int:

@@ -72,7 +72,7 @@ def projected(
     leaving: int = 0,
     kept: int = 0,
     *,
-    on_device: bool = False,
+    fed: bool = False,
 ) -> Memory:
     """Project a worker's memory; every term in bytes.
 
@@ -87,7 +87,7 @@ def projected(
     `kept` is what a block keeps of elements, to choose some. Of each output there is one for each
     group of `keys`, which a worker holds whole, and of which each block has some on its device,
     beside exact sums in limbs. Inputs that are `lacking` axes a worker holds whole, too. Outputs
-    are made of `rows`, if that is given. `on_device`: devices decode what they can.
+    are made of `rows`, if that is given. `fed`: devices are fed from files, and decode.
     """
     touches = [(source, _touched(layout, source)) for source in sources]
     in_flight = max(
@@ -95,7 +95,7 @@ def projected(
         for source, touched in touches
     )
     decoders = max(
-        decoding_bytes(source, min(touched, MOST_TOUCHED * leaf_bytes)) if on_device else 0
+        decoding_bytes(source, min(touched, MOST_TOUCHED * leaf_bytes)) if fed else 0
         for source, touched in touches
     )
     groups = 1 if keys is None else keys.count

@@ -87,8 +87,8 @@ class Options:
     ddof: float = 0
     """Delta degrees of freedom: variances and covariances divide by count - ddof."""
     skipna: bool | None = None
-    """Take elements that are NaN or NaT for absent. None: only floats of xarray's, as xarray does,
-    and those in all reductions but `any` and `all`; and its times in means and counts."""
+    """Ignore NaN and NaT. None: as xarray does, in its arrays alone: NaN in floats, but for `any`
+    and `all`, and NaT in means and counts of times."""
     where: Where = None
     """A condition: elements of which it does not hold count as absent. A function of the elements,
     as `lambda x: x > 300`, with NumPy's meaning (docs/monoids.md), or its text, "x > 300". Or a
@@ -133,13 +133,11 @@ class Options:
     variant: str | None = None
     """Use this kernel variant ("tree", "work_group", "sub_group") instead of the best one."""
     decode: str = DECODE[0]
-    """Who decodes compressed chunks: "host", "device", or "auto": the device where it has memory of
-    its own and knows the codec (zstd, blosc, lz4), so that compressed bytes cross the link."""
+    """Who decodes zstd, Blosc and LZ4: "host", "device", or "auto", the faster one."""
     memory: int | str | None = None
     """Memory limit of a worker, beyond what an idle one uses: bytes, or a text ("2 GiB")."""
     on_bad_chunk: str = ON_BAD_CHUNK[0]
-    """"stop": a chunk that cannot be read ends the run. "skip": it is left out, and
-    `Run.skipped` names it."""
+    """"stop": a chunk that cannot be read ends the run. "skip": `Run.skipped` names it."""
     on_missing_chunk: str = ON_MISSING_CHUNK[0]
     """"fill": elements of a chunk that is not stored are the fill value, as the format has it.
     "stop": such a chunk ends the run; before anything is read, where the store can be listed."""
@@ -193,9 +191,8 @@ class Options:
                 raise PlanError(f"{name} is {value!r}, but there are no labels: give them with by=")
         if sum(not is_condition(one) for one in self._wheres) > 1:
             raise PlanError("where has several masks: give one, as where=land & near")
-        op: Any = self.op
-        if isinstance(op, Iterable) and not isinstance(op, (str, bytes)):
-            object.__setattr__(self, "op", tuple(op))
+        if isinstance(self.op, Iterable) and not isinstance(self.op, (str, bytes)):
+            object.__setattr__(self, "op", tuple(self.op))
         object.__setattr__(self, "ddof", ddof_number(self.ddof))
         object.__setattr__(self, "min_count", min_count_number(self.min_count))
         _ = self.memory_bytes, self.cast
@@ -281,11 +278,10 @@ class Options:
 
     def __repr__(self) -> str:
         """Name what differs from the defaults, without data and secrets of stores."""
-        given = {one.name: getattr(self, one.name) for one in fields(self)}
         shown = (
-            f"{name}={shown_value(name, value)}"
-            for name, value in given.items()
-            if name == "op" or not is_default(value, getattr(Options, name))
+            f"{one.name}={shown_value(one.name, getattr(self, one.name))}"
+            for one in fields(self)
+            if one.name == "op" or not is_default(getattr(self, one.name), one.default)
         )
         return f"Options({', '.join(shown)})"
 

@@ -14,12 +14,7 @@ from chunkfold.planning.answered_by_others import with_roll_ups
 from chunkfold.planning.blocks import cut_blocks
 from chunkfold.planning.combine_tree import Tree, fan_in
 from chunkfold.planning.costs import flights, leaf_costs, result_bytes
-from chunkfold.planning.feeding import (
-    block_bytes,
-    device_decoding,
-    max_leaf_bytes,
-    readers_per_worker,
-)
+from chunkfold.planning.feeding import block_bytes, is_fed, max_leaf_bytes, readers_per_worker
 from chunkfold.planning.keeping import keepable, kept_bytes, saves_reads
 from chunkfold.planning.kept_between_reads import refuse_much_between_reads
 from chunkfold.planning.larger_leaves import larger_leaves
@@ -255,7 +250,7 @@ def _planned(
             rows if by_rows else None,
             leaving,
             kept_bytes(request, layout, terms),
-            on_device=device_decoding(request, terms).used,
+            fed=is_fed(request, terms),
         )
         beside = bytes_beside(
             request, layout, terms, most_of_leaf, at_once, reading, tree, len(runs), by_rows=by_rows

@@ -80,8 +80,9 @@ def _fed(
     runs = source.file_runs(region, known, in_turn=read.in_turn)
     if runs is not None:
         return buffer.feed_from_files(runs)
-    chunks = source.stored_chunks(region, known, in_turn=read.in_turn) if on_device else None
-    return chunks is not None and buffer.decode_from_files(chunks)
+    decodes = on_device or source.as_it_is
+    found = source.stored_chunks(region, known, in_turn=read.in_turn) if decodes else None
+    return found is not None and buffer.decode_from_files(*found)
 
 
 def _decoded(

@@ -226,7 +226,7 @@ class ConcatenatedSource(Source):
 
     def stored_chunks(
         self, region: Sequence[slice], known: Expected | None, *, in_turn: bool
-    ) -> StoredChunks | None:
+    ) -> tuple[Runs, StoredChunks] | None:
         """Return which stored chunks a device is to decode, of a region in one part."""
         each = list(self._cut(region))
         number, _, cut = each[0]

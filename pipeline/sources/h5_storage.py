@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -58,11 +59,11 @@ def stored_runs(
         return None
     if (found := runs_of_region(region, shape, dtype.itemsize, in_turn=in_turn)) is None:
         return None
-    places, runs = found
+    box, runs = found
     if dataset.chunks is None:
         begins = [dataset.id.get_offset()]
     else:
-        firsts = np.array(places) * shape
+        firsts = np.array(list(itertools.product(*box))) * shape
         begins = [dataset.id.get_chunk_info_by_coord(tuple(at)).byte_offset for at in firsts]
     if None in begins:
         return None

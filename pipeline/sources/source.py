@@ -264,7 +264,7 @@ class Source(ABC):
 
     def stored_chunks(
         self, region: Sequence[slice], known: Expected | None, *, in_turn: bool
-    ) -> StoredChunks | None:
+    ) -> tuple[Runs, StoredChunks] | None:
         """Return which stored chunks a device is to decode for a region; as `file_runs`."""
         del region, known, in_turn
         return None

@@ -13,6 +13,7 @@ from zarr.storage import LocalStore, MemoryStore, ZipStore
 from chunkfold.axis_cuts import Cells
 from chunkfold.decoding.decodable import refuse_code
 from chunkfold.decoding.decode_units import InTurn
+from chunkfold.decoding.device_chunks import device_codec, stored_chunks
 from chunkfold.decoding.direct import Direct, DirectRegion
 from chunkfold.kernels.decode.stored_chunks import StoredChunks
 from chunkfold.kernels.feed.commands import Runs
@@ -291,14 +292,14 @@ class ZarrSource(Source):
     @property
     def device_codec(self) -> str | None:
         """The codec of its chunks, if they are in local files and devices can decode them."""
-        return None if self.direct is None else self.direct.device_codec
+        return None if self.direct is None else device_codec(self.direct)
 
     def stored_chunks(
         self, region: Sequence[slice], known: Expected | None, *, in_turn: bool
-    ) -> StoredChunks | None:
+    ) -> tuple[Runs, StoredChunks] | None:
         """Return which stored chunks a device is to decode for a region, if it can."""
         own = self.direct
-        return None if own is None else own.stored_chunks(region, known, in_turn=in_turn)
+        return None if own is None else stored_chunks(own, region, known, in_turn=in_turn)
 
     def each(self, regions: Iterable[DirectRegion], out: InTurn) -> Iterator[None]:
         """Decode regions in turn, where `in_turn` allows it, and stop as `Direct.each` does.

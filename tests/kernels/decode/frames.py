@@ -8,8 +8,8 @@ import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels import DeviceContext
-from chunkfold.kernels.decode.scratch import PADDING, Scratch
 from chunkfold.kernels.decode.stored_chunks import in_places
+from chunkfold.kernels.decode.workspace import PADDING, Workspace
 
 _GUARD = 0xA5
 _WORDS = b"/data/store/temperature zarr.json chunk key attribute value 2026-11-28T00:00:00".split()
@@ -71,32 +71,32 @@ class Bench:
     """Decodes chunks on a device, and sees that nothing is written beside them."""
 
     def __init__(self, opened: DeviceContext, codec: object) -> None:
-        self.scratch, self.codec = Scratch(opened), codec
+        self.workspace, self.codec = Workspace(opened), codec
 
     @property
     def taken(self) -> int:
         """Bytes of memory that the codec took, beside what was stored and decoded."""
-        own = self.scratch._buffers
+        own = self.workspace._buffers
         return sum(one.size for name, one in own.items() if name not in ("stored", "decoded"))
 
     def decode(self, stored: Sequence[bytes], nbytes: int) -> list[bytes] | None:
         """Return chunks of so many bytes each, decoded in one call; None if that is refused."""
-        scratch, sizes = self.scratch, np.array([len(one) for one in stored])
+        workspace, sizes = self.workspace, np.array([len(one) for one in stored])
         places, step = in_places(sizes), -(-nbytes // 16) * 16
         memory = np.full(int(places[-1] + sizes[-1]) + PADDING, _GUARD, np.uint8)
         for place, one in zip(places, stored, strict=True):
             memory[place : place + len(one)] = np.frombuffer(one, np.uint8)
-        given = scratch.room("stored", memory.nbytes)
+        given = workspace.room("stored", memory.nbytes)
         room = step * len(stored)
         out = np.full(room + 4096, _GUARD, np.uint8)
-        decoded = scratch.room("decoded", out.nbytes)
-        cl.enqueue_copy(scratch.queue, given, memory)
-        cl.enqueue_copy(scratch.queue, decoded, out)
+        decoded = workspace.room("decoded", out.nbytes)
+        cl.enqueue_copy(workspace.queue, given, memory)
+        cl.enqueue_copy(workspace.queue, decoded, out)
         to = np.arange(len(stored)) * step
         done = self.codec.decode(  # type: ignore[attr-defined]
-            scratch, given, places, sizes, decoded, to, nbytes
+            workspace, given, places, sizes, decoded, to, nbytes
         )
-        cl.enqueue_copy(scratch.queue, out, decoded)
+        cl.enqueue_copy(workspace.queue, out, decoded)
         assert (out[room:] == _GUARD).all()
         gaps = out[:room].reshape(len(stored), step)[:, nbytes:]
         assert (gaps == _GUARD).all()

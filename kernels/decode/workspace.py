@@ -16,7 +16,7 @@ PADDING = 64
 """Bytes behind what a buffer holds: kernels read whole words."""
 
 
-class Scratch:
+class Workspace:
     """Buffers that grow, by name; one thread uses them at a time."""
 
     def __init__(self, opened: DeviceContext) -> None:

@@ -60,13 +60,9 @@ class Blosc:
         """
         if nbytes > MOST_BYTES:
             return False
-        chunks, found, size = (
-            np.zeros(len(places), _CHUNK),
-            np.zeros(1, np.int32),
-            np.uint32(nbytes),
-        )
+        size, chunks = np.uint32(nbytes), scratch.pinned("blosc", len(places), _CHUNK)
         chunks["from"], chunks["size"], chunks["to"] = places, sizes, to
-        table, failed = scratch.room("blosc", chunks.nbytes), scratch.room("failed", found.nbytes)
+        table, failed = scratch.room("blosc", chunks.nbytes), scratch.room("failed", 4)
         scratch.write(table, chunks)
         scratch.launch(
             *(self._headers, (len(chunks),), (_HEADER_LANES,)),
@@ -87,7 +83,7 @@ class Blosc:
         target = scratch.room("shuffled", int(to.max()) + nbytes) if len(widths) else decoded
         self._streams.decode(scratch, stored, streams, total, target, failed)
         if (chunks["kind"] == _ZSTD_STREAM).any():
-            each = np.empty(total, STREAM)
+            each = scratch.pinned("streams", total, STREAM)
             scratch.read(streams, each)
             each = each[each["kind"] == _ZSTD_STREAM]
             if each["size"].sum() > sizes.sum():  # they overlap: the same is decoded many times
@@ -97,6 +93,7 @@ class Blosc:
                 return False
         if len(widths):
             self._unshuffle(scratch, int(widths[0]), target, decoded, table, len(chunks), size)
+        found = scratch.pinned("failed", 1, np.dtype(np.int32))
         scratch.read(failed, found)
         return not found[0]
 

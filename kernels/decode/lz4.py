@@ -61,7 +61,8 @@ class Lz4:
         """Decode chunks of so many bytes each: see `Zstd.decode`."""
         if sizes.min() < _SIZE_BYTES or max(sizes.max(), nbytes) > MOST_BYTES:
             return False
-        table, found = np.zeros(len(places), STREAM), np.zeros(1, np.int32)
+        table = scratch.pinned("streams", len(places), STREAM)
+        found = scratch.pinned("failed", 1, np.dtype(np.int32))
         table["from"], table["size"] = places + _SIZE_BYTES, sizes - _SIZE_BYTES
         table["to"], table["room"], table["kind"] = to, nbytes, _SIZED
         streams, failed = scratch.room("streams", table.nbytes), scratch.room("failed", 4)

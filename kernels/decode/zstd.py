@@ -120,7 +120,8 @@ class Zstd:
             *(self._stored, (total * _COPY_LANES,), (_COPY_LANES,)),
             *(stored, blocks, table, decoded),
         )
-        if len(places) < _FEW and total >= _LONG_BLOCKS * len(places):
+        long = total >= _LONG_BLOCKS * len(places) and chunks["room"].min() >= _LONG
+        if long and len(places) < _FEW:
             given = matches, firsts, literals
             self._copy_by_block(workspace, stored, blocks, total, table, given, decoded, chunks)
         else:

@@ -256,10 +256,9 @@ class Options:
 
     def alone(self) -> Options:
         """Return them without arrays that were given, once these are read."""
-        weights = None if self.weights is None else READ
         where = tuple(one if is_condition(one) else READ for one in self._wheres) or None
         unlabelled = replace(self, by=None, by_axis=None, groups=None, resample=None)
-        return replace(unlabelled, weights=weights, where=where)
+        return replace(unlabelled, weights=None if self.weights is None else READ, where=where)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from chunkfold.kernels.program.header import header
 from chunkfold.kernels.tuning.trial import kernel_files
 
 FOLDER = Path(str(resources.files("chunkfold.kernels") / "cl"))
-FILES = (*kernel_files((*FOLDS, CHOOSE)), "levels.cl")
+FILES = (*kernel_files((*FOLDS, CHOOSE)), "levels.cl", "place_boxes.cl")
 """Those that the child process tries, and what is tried where it is used."""
 
 

@@ -1,7 +1,7 @@
 /* Decode LZ4 blocks (lz4_Block_format.md), and copy raw streams: a work-group a stream.
  *
- * All work-items read the same tokens; literals and matches are copied by all, a match once everything
- * before it is written. The end of a block is as the format says: its last five bytes are literals, the last
+ * All work-items read the same tokens; literals and matches are copied by all, a match once what it copies
+ * is written. The end of a block is as the format says: its last five bytes are literals, the last
  * match begins twelve bytes before it at least. Stored bytes are not trusted: lengths and offsets are compared
  * with what is left, and each turn of a loop takes a byte. Rooms have less than 2^31 bytes.
  */
@@ -57,7 +57,7 @@ void lz4_streams(__global const uchar *stored, __global const stream_t *streams,
     __global uchar *to = decoded + s.to;
     if (s.kind == STREAM_RAW) chf_copy(to, p, s.room, lane, LANES);
     if (s.kind != STREAM_LZ4 && s.kind != STREAM_SIZED_LZ4) return;
-    uint at = 0, made = 0;
+    uint at = 0, made = 0, seen = 0; /* in what is stored; decoded bytes; those that all work-items see */
     bool wrong = s.kind == STREAM_SIZED_LZ4 && chf_le32(p - 4) != s.room;
     while (!wrong) {
         wrong = at >= s.size;
@@ -78,7 +78,10 @@ void lz4_streams(__global const uchar *stored, __global const stream_t *streams,
         match += 4;
         wrong = !offset || offset > made || match + 5 > s.room - made;
         if (wrong) break;
-        barrier(CLK_GLOBAL_MEM_FENCE);
+        if (made - offset + min(match, offset) > seen) {
+            barrier(CLK_GLOBAL_MEM_FENCE);
+            seen = made;
+        }
         chf_match(to + made, offset, match, lane);
         made += match;
     }

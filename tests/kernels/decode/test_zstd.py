@@ -148,6 +148,7 @@ def test_long_chunks_that_are_damaged_are_never_decoded_to_anything_else(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(zstd_stages, "_LONG_BLOCKS", 1)
+    monkeypatch.setattr(zstd_stages, "_LONG", 1)
     raw, found = field("mixed", 300_000, 5), 0
     for seed in range(MUTANTS // 3):
         frame = damaged(compressed(raw, 3 + seed % 4), seed)

@@ -29,7 +29,7 @@ LAYOUTS = {
     "checksums": {"chunks": (8, 30, 500), "compressors": zarr.codecs.ZstdCodec(checksum=True)},
     "shards": {"chunks": (4, 15, 100), "shards": (8, 60, 500)},
     "format 2": {"chunks": (8, 20, 500), "zarr_format": 2, "compressors": {"id": "zstd"}},
-    "odd bytes": {"chunks": (3, 7, 11), "dtype": "u1"},
+    "odd bytes": {"chunks": (5, 11, 67), "dtype": "u1"},
 }
 OTHER_CODECS = {
     "Blosc": {"chunks": (8, 60, 500), "compressors": BloscCodec(cname="lz4", shuffle="shuffle")},

@@ -1,9 +1,10 @@
 """GPUs beside what else they could do: GB/s of elements, medians of rounds.
 
 `jobs` are whole reductions of arrays in the page cache, on one GPU and on two, beside threads
-that do nothing else and beside kvikio with CuPy, all in turn. `flat` and `axes` are sums of data in
-a device's memory, `labels` sums of such data by label, beside torch and CuPy, by each one's own
-clock of the device. Each row is a data set of its own, made and removed behind it.
+that do nothing else and beside kvikio with CuPy, all in turn; `decoded` are those of compressed
+ones, `decoding` is that alone, of chunks in a device's memory, beside nvCOMP. `flat` and `axes` are
+sums of data in a device's memory, `labels` sums of such data by label, beside torch and CuPy, by
+each one's own clock of the device. Each row is a data set of its own, made and removed behind it.
 
     python benchmarks/gpu.py [--rows GROUP|ROW,...] [--gib 8] [--rounds 5] [--gpus 1,2]
         [--minutes 8] [--device gpu] [--folder DIR] [--json FILE] [--plot FILE]
@@ -34,6 +35,7 @@ import pyopencl as cl
 import zarr
 from cases import FLAT, LONG, Case, Layout, arrays_of, prepared
 from gpu_clocks import event_seconds, own_seconds, torch_and_cupy
+from gpu_decoding import CODECS, ENCODERS, NVCOMP, nvcomp_decoding, ours_decoding
 
 import chunkfold as cf
 from chunkfold.kernels import Device, DeviceContext, as_monoid, bind, devices
@@ -77,8 +79,9 @@ class Job:
 
     chunk: tuple[int, ...]
     how: str | None = None
-    """A codec, or HDF5 without filters; None: neither."""
+    """One of `CODECS`, or HDF5 without filters; None: neither."""
     asked: tuple[tuple[str, dict[str, Any]], ...] = (("sum", {}),)
+    shard: tuple[int, ...] | None = None
 
     def rates(self, bench: Bench) -> Rates:
         """Measure all ways, in turn."""
@@ -170,8 +173,41 @@ class Labelled:
         return rates if peers else rates | NO_PEERS
 
 
+@dataclass(frozen=True)
+class Decoding:
+    """Chunks that are in the device's memory, and are decoded there, and nothing else."""
+
+    how: str
+    nbytes: int
+    count: int
+
+    def rates(self, bench: Bench) -> Rates:
+        """Measure on the host's clock, with what is read back."""
+        few = [noise((self.nbytes // 4,), seed).tobytes() for seed in range(min(32, self.count))]
+        frames = [ENCODERS[self.how](one) for one in few]
+        calls = {
+            "chunkfold": ours_decoding(bench.opened, self.how, frames, self.count, self.nbytes)
+        }
+        if self.how in NVCOMP:
+            calls |= nvcomp_decoding(NVCOMP[self.how], frames, self.count)
+        rates: Rates = {"nvCOMP": None}
+        for name, call in calls.items():
+            call()
+            seconds = []
+            for _ in range(bench.options.rounds):
+                began = time.perf_counter()
+                call()
+                seconds.append(time.perf_counter() - began)
+            rates[name] = self.count * self.nbytes / statistics.median(seconds) / 1e9
+        return rates
+
+
+EITHER: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("sum decoded by the device", {"decode": "device"}),
+    ("sum decoded by the host", {"decode": "host"}),
+)
 PLANE: Layout = ((-1, 4096), (0,))
-GROUPS: dict[str, dict[str, Job | Resident | Labelled]] = {
+GROUPS: dict[str, dict[str, Job | Resident | Labelled | Decoding]] = {
     "jobs": {
         "64MB": Job((16, 1024, 1024), asked=(("sum", {}), ("sum fast", {"mode": "fast"}))),
         "8MB": Job((2, 1024, 1024)),
@@ -180,10 +216,22 @@ GROUPS: dict[str, dict[str, Job | Resident | Labelled]] = {
             (16, 1024, 1024), asked=(("sum", {}), ("mean", {"axis": 0}), ("std", {"axis": 0}))
         ),
         "hdf5-1MB": Job((1, 512, 512), "HDF5"),
-        "zstd-1MB": Job(
-            (1, 512, 512), "zstd", (("sum", {}), ("sum decoded by the host", {"decode": "host"}))
-        ),
-        "blosc-1MB": Job((1, 512, 512), "blosc"),
+    },
+    "decoded": {
+        "zstd-1MB": Job((1, 512, 512), "zstd", (*EITHER, ("mean", {"axis": 0}))),
+        "zstd-8MB": Job((2, 1024, 1024), "zstd", EITHER),
+        "zstd-64MB": Job((16, 1024, 1024), "zstd", EITHER),
+        "zstd-shards": Job((1, 512, 512), "zstd", EITHER, shard=(16, 1024, 1024)),
+        "blosc-lz4-1MB": Job((1, 512, 512), "blosc-lz4", EITHER),
+        "blosc-zstd-1MB": Job((1, 512, 512), "blosc-zstd", EITHER),
+    },
+    "decoding": {
+        "zstd 2048 x 1 MB": Decoding("zstd", 1 << 20, 2048),
+        "zstd 512 x 1 MB": Decoding("zstd", 1 << 20, 512),
+        "zstd 16 x 64 MB": Decoding("zstd", 64 << 20, 16),
+        "lz4 2048 x 1 MB": Decoding("lz4", 1 << 20, 2048),
+        "blosc-lz4 2048 x 1 MB": Decoding("blosc-lz4", 1 << 20, 2048),
+        "blosc-zstd 2048 x 1 MB": Decoding("blosc-zstd", 1 << 20, 2048),
     },
     "flat": {
         f"flat-{dtype}": Resident(FLAT, dtype) for dtype in ("float32", "float64", "int32", "int64")
@@ -259,7 +307,7 @@ def _numbers(text: str) -> list[int]:
     return [int(one) for one in text.split(",")]
 
 
-def chosen(names: Sequence[str]) -> Iterator[dict[str, Job | Resident | Labelled]]:
+def chosen(names: Sequence[str]) -> Iterator[dict[str, Job | Resident | Labelled | Decoding]]:
     """Yield the rows of each group that are named, themselves or by their group.
 
     Raises
@@ -276,36 +324,37 @@ def chosen(names: Sequence[str]) -> Iterator[dict[str, Job | Resident | Labelled
 
 def made(folder: Path, row: Job, gib: float) -> tuple[str, int]:
     """Write float32 noise, chunk by chunk; return its path and its bytes."""
-    chunk_bytes = int(np.prod(row.chunk)) * 4
-    count = int(gib * (1 << 30) // chunk_bytes)
-    across = 2048 // row.chunk[1]
+    unit = row.shard or row.chunk
+    count = int(gib * (1 << 30) // (int(np.prod(unit)) * 4))
+    across = 2048 // unit[1]
     count -= count % across**2
-    shape = (count // across**2 * row.chunk[0], across * row.chunk[1], across * row.chunk[2])
-    rng = np.random.default_rng(3)
-    few = [rng.normal(280, 15, row.chunk).astype("f4") for _ in range(min(count, 32))]
+    shape = (count // across**2 * unit[0], across * unit[1], across * unit[2])
+    few = [noise(unit, seed) for seed in range(min(count, 32))]
     places = [(n // across**2, n // across % across, n % across) for n in range(count)]
     if row.how == "HDF5":
         with h5py.File(folder / "x.h5", "w") as file:
             written = file.create_dataset("x", shape, "f4", chunks=row.chunk).id
             for n, place in enumerate(places):
-                first = tuple(a * b for a, b in zip(place, row.chunk, strict=True))
+                first = tuple(a * b for a, b in zip(place, unit, strict=True))
                 written.write_direct_chunk(first, few[n % len(few)])
         return f"{folder}/x.h5/x", int(np.prod(shape)) * 4
-    compressors: Any = None
-    if row.how == "zstd":
-        compressors = zarr.codecs.ZstdCodec()
-    elif row.how == "blosc":
-        compressors = zarr.codecs.BloscCodec(cname="lz4", shuffle="shuffle")
     path = folder / "x.zarr"
     array = zarr.create_array(
-        path, shape=shape, chunks=row.chunk, dtype="f4", compressors=compressors, fill_value=0
+        path,
+        shape=shape,
+        chunks=row.chunk,
+        shards=row.shard,
+        dtype="f4",
+        compressors=CODECS[row.how] if row.how else None,
+        fill_value=0,
     )
     zarr.config.set({"async.concurrency": 16})
-    array[: row.chunk[0], : row.chunk[1], : row.chunk[2]] = few[0]
+    whole = tuple(slice(0, n) for n in unit)
+    array[whole] = few[0]
     (first,) = [one for one in path.rglob("*") if one.is_file() and one.name != "zarr.json"]
     stored: list[bytes] = []
     for one in few:
-        array[: row.chunk[0], : row.chunk[1], : row.chunk[2]] = one
+        array[whole] = one
         stored.append(first.read_bytes())
 
     def write(n: int) -> None:
@@ -316,6 +365,12 @@ def made(folder: Path, row: Job, gib: float) -> tuple[str, int]:
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(write, range(count)))
     return str(path), int(np.prod(shape)) * 4
+
+
+def noise(shape: tuple[int, ...], seed: int) -> np.ndarray:
+    """Return float32 values of two decimals, as measurements have them."""
+    values = np.random.default_rng(seed).normal(280, 15, shape)
+    return (np.rint(values * 100) / 100).astype("f4")
 
 
 @contextmanager

@@ -88,7 +88,7 @@ def nvcomp_decoding(
         return {}
     codec = nvcomp.Codec(algorithm=algorithm, bitstream_kind=nvcomp.BitstreamKind.RAW)
     each = [cupy.asarray(np.frombuffer(one, np.uint8)) for one in frames]
-    given = [nvcomp.as_array(each[n % len(each)]) for n in range(count)]
+    given = nvcomp.as_arrays([each[n % len(each)] for n in range(count)])
 
     def decode() -> object:
         found = codec.decode(given)

@@ -9,7 +9,7 @@ term: it is *lost*, until whoever has the elements adds them again in limbs. Suc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -58,6 +58,36 @@ class ExactSums:
             hits = self.wide.at[found] == at
             out[hits] = self.wide.tables[found[hits]]
         return out
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """The way devices make results of exact sums, which go by what their slots begin with."""
+
+    name: str
+    """The statistic's."""
+    dtype: str
+    """The dtype of results."""
+    sum: str
+    squares: str | None
+    """The sum of squares, where results are of both."""
+    count: str | None
+    """The slot that counts elements; None if all outputs have as many."""
+    divided: bool
+    root: bool
+    ddof: float
+
+
+@dataclass(frozen=True)
+class Rounded:
+    """Results of all outputs of a fold, as a device has rounded them."""
+
+    values: Mapping[str, np.ndarray]
+    """By statistic, (outputs,)."""
+    nan: Mapping[str, int]
+    """The number of results that are NaN of more elements than ddof, by statistic."""
+    count: int | np.ndarray
+    """As of the partial that they were made of."""
 
 
 def exact_sums(partial: Partial, name: str, limbs: Limbs) -> ExactSums:

@@ -13,10 +13,11 @@ from chunkfold.kernels.accumulator.chooser import Chooser
 from chunkfold.kernels.accumulator.exact_array import ExactArray
 from chunkfold.kernels.accumulator.exact_integers import nearest_integers
 from chunkfold.kernels.accumulator.partial import Partial, zero_partial
-from chunkfold.kernels.accumulator.sums import exact_sums
+from chunkfold.kernels.accumulator.sums import Rounding, exact_sums
+from chunkfold.kernels.catalogue.exact_sums import formula_of
 from chunkfold.kernels.dtypes import COUNT, kind_of
 from chunkfold.kernels.errors import MonoidError, RangeError
-from chunkfold.kernels.exact.limbs import Limbs
+from chunkfold.kernels.exact.limbs import FORMATS, Limbs
 from chunkfold.kernels.monoid.context import Context
 from chunkfold.kernels.monoid.further import Further
 from chunkfold.kernels.monoid.monoid import Monoid
@@ -94,6 +95,28 @@ class Statistic:
             )
         wanted = integers or self.result
         return self._of_enough(partial, done if wanted is None else done.astype(wanted), integers)
+
+    def rounding(self, accumulator: Accumulator) -> Rounding | None:
+        """Return how devices round its results as `finish` does; None if they cannot."""
+        formula, dtype = formula_of(self.monoid.finish), self.value.name
+        plain = self.initial is None and not self.monoid.min_count and self.present is None
+        if (
+            formula is None
+            or not plain
+            or dtype not in FORMATS
+            or not float(self.ddof).is_integer()
+        ):
+            return None
+        names = [self.slots[one] for one in (formula.sum, formula.squares) if one is not None]
+        if self.result not in (None, self.value) or not all(
+            accumulator.sums[name].terms for name in names
+        ):
+            return None
+        squares = self.slots[formula.squares] if formula.squares else None
+        count = self.slots.get("n") if formula.divided else None
+        return Rounding(
+            self.name, dtype, names[0], squares, count, formula.divided, formula.root, self.ddof
+        )
 
     @property
     def needs_elements(self) -> bool:

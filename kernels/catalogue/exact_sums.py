@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from chunkfold.kernels.exact.pieces import OutputsAt
 from chunkfold.kernels.exact.rounding import quotients, ratio, root
 from chunkfold.kernels.exact.ziv_rounding import Estimate, quotient
 from chunkfold.kernels.monoid.accumulate import Expressions
-from chunkfold.kernels.monoid.context import Context
+from chunkfold.kernels.monoid.context import Context, Finish
 from chunkfold.kernels.monoid.monoid import Monoid
 
 ExactFields = Mapping[str, Any]
@@ -86,6 +85,11 @@ def _mean(name: str, fields: ExactFields, context: Context) -> np.ndarray:
 def summed(fields: ExactFields, context: Context) -> np.ndarray:
     """Round the exact sum `s`."""
     return _sum("s", fields, context)
+
+
+def summed_squares(fields: ExactFields, context: Context) -> np.ndarray:
+    """Round the exact sum of squares `q`."""
+    return _sum("q", fields, context)
 
 
 def mean(fields: ExactFields, context: Context) -> Any:
@@ -182,6 +186,31 @@ def norm2(fields: ExactFields, context: Context) -> np.ndarray:
     return rounded_sums([q], quickly, exactly, dtype, lambda terms, _: np.sqrt(terms[0][0]))
 
 
+@dataclass(frozen=True)
+class Formula:
+    """The number that a finish rounds, as kernels/cl/rounding.cl makes it; counts are `n`."""
+
+    sum: str
+    squares: str | None = None
+    divided: bool = False
+    root: bool = False
+
+
+def formula_of(finish: Finish) -> Formula | None:
+    """Return what devices can round as a finish does; None if they cannot."""
+    return next((formula for one, formula in _FORMULAS if one is finish), None)
+
+
+_FORMULAS: Sequence[tuple[Finish, Formula]] = (
+    (summed, Formula("s")),
+    (summed_squares, Formula("q")),
+    (mean, Formula("s", divided=True)),
+    (norm2, Formula("q", root=True)),
+    (variance, Formula("s", "q", divided=True)),
+    (deviation, Formula("s", "q", divided=True, root=True)),
+)
+
+
 def _parts_of(x: Any) -> Expressions:
     return {"re": x.real, "im": x.imag}
 
@@ -229,7 +258,7 @@ EXACT_SUMSQ = Monoid(
     "sumsq",
     fields={"q": "exact"},
     lift=lambda x: x * x,
-    finish=partial(_sum, "q"),
+    finish=summed_squares,
     **_ONE,
 )
 EXACT_NORM2 = Monoid("norm2", fields={"q": "exact"}, lift=lambda x: x * x, finish=norm2, **_ONE)

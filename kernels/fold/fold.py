@@ -15,6 +15,7 @@ from chunkfold.kernels.accumulator.partial import (
     with_tables,
     zero_partial,
 )
+from chunkfold.kernels.accumulator.sums import Rounded, Rounding
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.exact.limbs import MOST_DEPOSITS
 from chunkfold.kernels.fold.launch import Input, Launcher, Repeat, strided_inputs
@@ -130,6 +131,14 @@ class Fold:
         """
         return self._finishing()()
 
+    def rounded(self, how: Sequence[Rounding]) -> Rounded | Partial:
+        """Round all results on the device, or read the partial back if it cannot; as `finish`."""
+        if self._used and self.outputs and self._tables is None:
+            source, used, count = self._acc, self._used, self._count
+            self._used = self._count = self._deposits = 0
+            return self._passes.rounded(source, used, self.splits * self.outputs, count, how)
+        return self.finish()
+
     def copy_to(self, into: cl.Buffer, runs: Sequence[OutputRun]) -> cl.Event:
         """Enqueue copies of accumulators to a buffer, and start anew from zero; return the last.
 
@@ -187,12 +196,8 @@ class Fold:
         if self._tables is None or not self.accumulator.in_limbs:
             return
         count = self._used * self.outputs
-        self.launcher.launch(
-            ("passes.cl", "settle"),
-            each_shape(self.tuning, count),
-            tables=self._tables.zeroed(self._used),
-            count=count,
-        )
+        where, shape = ("passes.cl", "settle"), each_shape(self.tuning, count)
+        self.launcher.launch(where, shape, tables=self._tables.zeroed(self._used), count=count)
         self._deposits = 0
 
     @property

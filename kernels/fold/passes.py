@@ -10,7 +10,9 @@ import pyopencl as cl
 
 from chunkfold.kernels.accumulator.accumulator import COUNTS
 from chunkfold.kernels.accumulator.partial import Partial, unpack
+from chunkfold.kernels.accumulator.sums import Rounded, Rounding
 from chunkfold.kernels.errors import DeviceError
+from chunkfold.kernels.fold.device_rounding import Rounder
 from chunkfold.kernels.fold.launch import Input, Launcher
 from chunkfold.kernels.fold.mapped_readback import lent, shown
 from chunkfold.kernels.fold.readback import landed
@@ -123,6 +125,34 @@ class Passes:
             If the device fails, or, while it is waited for, if its kernels have not seen all that
             they should.
         """
+        return self._reading(*self._folded(source, splits, held), count)
+
+    def rounded(
+        self, source: Input, splits: int, held: int, count: int, how: Sequence[Rounding]
+    ) -> Rounded | Partial:
+        """Fold them, and read back what they are rounded to, or the partial; as `start`."""
+        folded, event = self._folded(source, splits, held)
+        queue, rounder = self.launcher.queue, Rounder(self.launcher, self.outputs, how)
+        nbytes = rounder.nbytes + _COUNTERS.nbytes
+        with device_errors(self._device, f"allocating {nbytes} bytes of results"):
+            out = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, nbytes)
+        rounder.launch(folded, count, out)
+        with device_errors(self._device, "copying counters"):
+            event = cl.enqueue_copy(
+                queue,
+                out,
+                folded,
+                byte_count=_COUNTERS.nbytes,
+                src_offset=self._counters_at(1),
+                dst_offset=rounder.nbytes,
+            )
+        raw, arrived = self._bringing(out, nbytes, event)
+        arrived()
+        self._check(raw[rounder.nbytes :], self._due_now)
+        return rounder.found(raw, count) or self._reading(folded, event, count)()
+
+    def _folded(self, source: Input, splits: int, held: int) -> tuple[cl.Buffer, cl.Event]:
+        """Launch the passes; return what the last one writes, and its event."""
         tuning = self.launcher.tuning
         if splits == 1 and held == self.outputs:
             assert not isinstance(source, cl.SVM)  # but a fold's own, with room for counters
@@ -135,7 +165,7 @@ class Passes:
                 seen=self.seen,
             )
             self._due[1] += self.outputs
-            return self._reading(source, event, count)
+            return source, event
         columns = self.outputs >= 2 * tuning.columns.local_size * self._device.compute_units
         number = 0
         while True:
@@ -163,7 +193,7 @@ class Passes:
             )
             self._due[1] += splits * self.outputs
             if left == 1:
-                return self._reading(target, event, count)
+                return target, event
             source, splits, held = target, left, left * self.outputs
 
     def _counters_at(self, splits: int) -> int:
@@ -177,30 +207,30 @@ class Passes:
         All that can be done before the device is, is.
         """
         accumulator, counters_at = self.launcher.accumulator, self._counters_at(1)
-        raw, arrived = self._bringing(source, counters_at + _COUNTERS.nbytes, written)
+        raw, arrived = self._bringing(source, counters_at + _COUNTERS.nbytes, written, own=True)
         scalars = raw[: accumulator.scalar_bytes * self.outputs]
         partial = replace(unpack(accumulator, scalars, self.outputs), count=count)
-        seen = raw[counters_at:]
-        due = np.array([number % 2**64 for number in self._due], np.uint64)
+        due = self._due_now
 
         def read() -> Partial:
             arrived()
-            if seen.tobytes() != due.tobytes():
-                self._complain(seen.view(np.uint64), due)
+            self._check(raw[counters_at:], due)
             return partial
 
         return read
 
     def _bringing(
-        self, source: cl.Buffer, nbytes: int, written: cl.Event
+        self, source: cl.Buffer, nbytes: int, written: cl.Event, *, own: bool = False
     ) -> tuple[np.ndarray, Callable[[], None]]:
         """Read bytes that a command writes; return where they will be, and what waits for them.
+
+        `own`: the source is the room for accumulators.
 
         A read that waits itself has no deadline. Into pinned memory one follows the last pass by
         itself, at the link's speed; into other memory it is slower.
         """
         opened, queue = self.launcher.opened, self.launcher.queue
-        if self._stays(nbytes):
+        if own and self._stays(nbytes):
             del self._buffers[1]  # the source, which is the partial's from now on
             there, event = shown(opened, queue, source, nbytes)
             return there, lambda: self.launcher.wait(event, "the last pass")
@@ -223,6 +253,15 @@ class Passes:
                 raw[:] = there
 
         return raw, land
+
+    @property
+    def _due_now(self) -> np.ndarray:
+        return np.array([number % 2**64 for number in self._due], np.uint64)
+
+    def _check(self, seen: np.ndarray, due: np.ndarray) -> None:
+        """See that kernels have counted what was due; `seen` are bytes."""
+        if seen.tobytes() != due.tobytes():
+            self._complain(seen.view(np.uint64), due)
 
     def _complain(self, seen: np.ndarray, expected: np.ndarray) -> None:
         self.launcher.profile()  # a launch that failed says more

@@ -18,8 +18,8 @@ from chunkfold.kernels.program.header import header
 from chunkfold.kernels.tuning.trial import kernel_files
 
 FOLDER = Path(str(resources.files("chunkfold.kernels") / "cl"))
-FILES = (*kernel_files((*FOLDS, CHOOSE)), "levels.cl", "place_boxes.cl")
-"""Those that the child process tries, and what is tried where it is used."""
+FILES = (*kernel_files((*FOLDS, CHOOSE)), "levels.cl", "place_boxes.cl", "rounding.cl")
+"""Those that the child process tries, and those that are tried where they are used."""
 
 
 @pytest.mark.parametrize("file", FILES)

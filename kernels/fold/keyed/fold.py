@@ -9,6 +9,7 @@ import pyopencl as cl
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.accumulator.partial import Partial, Wide
+from chunkfold.kernels.accumulator.sums import Rounded, Rounding
 from chunkfold.kernels.errors import DeviceError, MonoidError
 from chunkfold.kernels.fold.keyed.context import KeyedContext
 from chunkfold.kernels.fold.keyed.layout import KeyedBox
@@ -126,6 +127,17 @@ class KeyedFold:
         return Partial(
             {slot.name: arrays[slot.name] for slot in self._context.accumulator.slots}, wide
         )
+
+    def rounded(self, how: Sequence[Rounding]) -> Rounded | Partial:
+        """Round every result on the device, and start anew from zero; see `Fold.rounded`.
+
+        Where work-items share tables the partial comes back.
+        """
+        (first, *others) = self._ways
+        if others or not isinstance(first, PrivateAccumulators):
+            return self.finish()
+        found = first.rounded(how)
+        return Partial(found.arrays, found.wide) if isinstance(found, Partial) else found
 
     def profile(self) -> Profile:
         """Return the times of every launch that `finish` has proved done."""

@@ -8,6 +8,7 @@ import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels.accumulator.partial import Partial
+from chunkfold.kernels.accumulator.sums import Rounded, Rounding
 from chunkfold.kernels.fold.fold import Fold
 from chunkfold.kernels.fold.keyed.context import KeyedContext, numbered_as
 from chunkfold.kernels.fold.keyed.layout import KeyedBox, keys_of_rows, runs_of_keys
@@ -85,10 +86,18 @@ class PrivateAccumulators:
 
     def finish(self) -> Partial:
         """Merge the accumulators of all work-items."""
+        self._complete()
+        return numbered_as(self.fold.finish(), self._numbers)
+
+    def rounded(self, how: Sequence[Rounding]) -> Rounded | Partial:
+        """Merge them, and round what comes of it: see `Fold.rounded`; of all components."""
+        self._complete()
+        return self.fold.rounded(how)
+
+    def _complete(self) -> None:
         if self.fold.holds:
             self._fill(~self._begun)
         self._begun[:] = False
-        return numbered_as(self.fold.finish(), self._numbers)
 
     def _begin(self, runs: np.ndarray | None, splits: int) -> np.ndarray:
         """Return the keys of a box that are fresh; see that accumulators of others hold something.

@@ -16,6 +16,8 @@ RESULT_BYTES = 32 << 20
 """Most results of a block, where these leave as they come."""
 TO_PARTIAL, LARGEST_BYTES = 128, 4 << 30
 """Blocks that leave much are larger: as many times what they leave, but no larger than this."""
+MOST_IDLE = 0.1
+"""The part of workers' turns, at most, that are left without a tile where tiles are whole."""
 BLOCKS_PER_WORKER = 4
 """How finely work is cut where it is small, so that several workers end together."""
 
@@ -77,6 +79,7 @@ def cut_blocks(
     whole: bool = False,
     passed: np.ndarray | None = None,
     fed: int = 0,
+    rounded: bool = False,
 ) -> tuple[Block, ...]:
     """Cut leaves into blocks of about equal cost.
 
@@ -100,6 +103,9 @@ def cut_blocks(
         Which leaves need not be read: bool, of the same shape; None: none of them.
     fed
         Bytes that a block may have at least, where devices are fed from files.
+    rounded
+        True where devices round the results of tiles that are whole: a tile that is no larger than
+        a block may be is then not shared, if workers have about as many each.
     """
     least, most = BLOCK_BYTES
     most = max(most, fed)
@@ -110,6 +116,9 @@ def cut_blocks(
     over = np.zeros(costs.shape, bool) if passed is None else passed
     of_tiles = costs.sum(axis=1)
     wanted = min(max(float(of_tiles.sum()) / (each * workers), least), most)
+    idle = -len(of_tiles) % workers
+    if rounded and idle <= MOST_IDLE * len(of_tiles):
+        wanted = max(wanted, min(float(of_tiles.max()), most))
     blocks = []
     for number, (tiles, parts) in enumerate(_runs(costs, of_tiles, wanted, whole=whole)):
         bits = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from chunkfold.kernels.accumulator.partial import Partial
-from chunkfold.kernels.accumulator.sums import exact_sums
+from chunkfold.kernels.accumulator.sums import Rounded, exact_sums
 from chunkfold.kernels.binding.statistic import Statistic
 from chunkfold.kernels.dtypes import COUNT
 from chunkfold.kernels.exact.limbs import SPECIALS
@@ -45,6 +45,17 @@ def since_elements_are(
     if not sums or any(one.terms for one in sums):
         return None
     return any(bool((one.wide.tables[odd, -SPECIALS] > 0).any()) for one in sums)
+
+
+def since_rounded_are(
+    statistic: Statistic, found: Rounded, *, grouped: bool = False
+) -> bool | None:
+    """Tell the same of results that a device has rounded."""
+    monoid, enough = statistic.monoid, grouped or np.all(np.asarray(found.count) > statistic.ddof)
+    if monoid.skipna or not found.nan[statistic.name] or not enough:
+        return False
+    known = not grouped and monoid.where is None and not monoid.masked
+    return True if known and statistic.name in _OF_NAN_ALONE else None
 
 
 def _counted(statistic: Statistic, whole: Partial) -> np.ndarray | None:

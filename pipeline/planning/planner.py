@@ -26,6 +26,7 @@ from chunkfold.planning.missing_chunks import StoredLeaves, refuse_missing
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.request import Request
 from chunkfold.planning.staffing import READERS
+from chunkfold.planning.tiles import are_rounded
 from chunkfold.planning.together import (
     accumulator_of,
     bytes_beside,
@@ -205,14 +206,12 @@ def _planned(
     most_of_leaf = leaf_bytes(sources, layout)
     _refuse_many(request, layout)
     stored = StoredLeaves.of(layout, sources, listings)
-    remote = any(source.remote for source in sources)
-    readers = READERS[1] if remote else readers_per_worker(request, terms)
+    readers = READERS[1] if any(s.remote for s in sources) else readers_per_worker(request, terms)
     partial_bytes = accumulator.nbytes * groups * layout.most_outputs
     costs, decoded = leaf_costs(layout, accumulator, stored, groups), stored.decoded
     passed = None if request.passed is None else request.passed.of(layout)
     if passed is not None:
         costs, decoded = costs * ~passed, decoded * ~passed
-    with_data = not all(source.travels for source in sources)
     leaving = result_bytes(request, layout) if request.streams else 0
     blocks = (
         cut_blocks(
@@ -220,11 +219,12 @@ def _planned(
             stored.absent,
             terms.workers,
             partial_bytes,
-            with_data=with_data,
+            with_data=not all(source.travels for source in sources),
             results=leaving / max(1.0, float(costs.sum())),
             whole=request.keeping or request.levels > 1 or bool(request.modes),
             passed=passed,
             fed=block_bytes(request, terms, most_of_leaf),
+            rounded=are_rounded(request, terms, layout, accumulator),
         )
         if layout.elements
         else ()

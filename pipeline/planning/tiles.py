@@ -11,13 +11,21 @@ import numpy as np
 
 from chunkfold.kernels import Accumulator, Partial
 from chunkfold.kernels.accumulator.partial import taken
+from chunkfold.kernels.accumulator.sums import Rounded, Rounding
 from chunkfold.kernels.binding.statistic import Statistic
 from chunkfold.kernels.catalogue.window_modes import window_modes
-from chunkfold.planning.nans import since_elements_are
+from chunkfold.planning.nans import since_elements_are, since_rounded_are
 
 if TYPE_CHECKING:
+    from chunkfold.planning.layout import Layout
     from chunkfold.planning.plan import Plan
+    from chunkfold.planning.request import Request
+    from chunkfold.planning.workers import Terms
 
+LEAST_OUTPUTS = 1 << 14
+"""Outputs of a tile, from which on a device rounds its results."""
+_SHARING = frozenset({"cpu"})
+"""Kinds of devices that share the host's memory: nothing is read back from them."""
 Combine = Callable[[Accumulator, Sequence[Partial]], Partial]
 
 
@@ -95,6 +103,21 @@ class TileFinishing:
             levels.append(self._level(partial, shape))
         return FinishedTile(tile, tuple(levels), nan, nothing)
 
+    @property
+    def roundings(self) -> tuple[Rounding, ...]:
+        """The way devices round all results; empty if they cannot."""
+        found = [one.rounding(self.accumulator) for one in self.statistics]
+        if self.dtype is not None or self.factors or None in found:
+            return ()
+        return tuple(one for one in found if one is not None)
+
+    def of_rounded(self, tile: int, shape: tuple[int, ...], found: Rounded) -> FinishedTile:
+        """Return a tile whose results a device has rounded."""
+        nan = {
+            one.name: since_rounded_are(one, found, grouped=self.grouped) for one in self.statistics
+        }
+        return FinishedTile(tile, (Level(found.values, shape),), nan, 0)
+
     def _level(self, partial: Partial, shape: tuple[int, ...]) -> Level:
         values = {
             one.name: one.finish(partial, self.shape, self.reduced, self.dtype)
@@ -107,6 +130,25 @@ class TileFinishing:
         (name,) = (one.name for one in self.statistics)
         made = tuple(Level({name: one.reshape(-1)}, one.shape) for one in levels)
         return FinishedTile(tile, made, {name: False}, 0)
+
+
+def are_rounded(request: Request, terms: Terms, layout: Layout, accumulator: Accumulator) -> bool:
+    """Tell whether blocks finish tiles that are whole there, so that devices can round results."""
+    statistics = request.bound(fp64=terms.fp64).statistics
+    return (
+        not terms.kinds <= _SHARING
+        and request.groups * layout.most_outputs >= LEAST_OUTPUTS
+        and layout.elements > 0
+        and not request.streams
+        and not request.questions
+        and all(one.rounding(accumulator) is not None for one in statistics)
+    )
+
+
+def finishing_of(plan: Plan) -> TileFinishing | None:
+    """Return how blocks finish tiles that are whole there; None if they leave partials."""
+    rounded = are_rounded(plan.request, plan.terms, plan.layout, plan.accumulator)
+    return TileFinishing.of(plan) if plan.request.streams or rounded else None
 
 
 def coarser(

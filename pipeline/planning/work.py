@@ -29,7 +29,7 @@ from chunkfold.planning.missing_chunks import ListingTerms
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.roll_up import RollUp
 from chunkfold.planning.rows import WayOfRows
-from chunkfold.planning.tiles import TileFinishing
+from chunkfold.planning.tiles import TileFinishing, finishing_of
 from chunkfold.planning.ways_of_rows import way_of_rows
 from chunkfold.settings import retry_seconds
 from chunkfold.sources.dask_division import Division, Own
@@ -76,7 +76,7 @@ class Work:
     tasks: Division | None = None
     """Dask's, which make chunks of the sources; they do not travel."""
     finishing: TileFinishing | None = None
-    """How tiles are finished where they are whole, if results leave one by one."""
+    """Finishes tiles where they are whole, if blocks do: results then leave one by one."""
     levels: Levels | None = None
     """What kernels make of tiles that are one leaf, where they can."""
     beside: tuple[Work, ...] = ()
@@ -170,7 +170,7 @@ class Work:
             not isinstance(self.keys, Keys)
             or partial_bytes < LARGE_BYTES
             or self.choosers
-            or self.finishing
+            or (self.finishing is not None and block.parts == (0, self.layout.parts))
         ):
             return self, None
         found = self.keys.of_some(self.layout.reach(block.tiles, block.parts))
@@ -246,7 +246,7 @@ class Work:
     @classmethod
     def in_graph(cls, run: str, plan: Plan) -> Work:
         """Return the same for a graph of Dask's, in which the chunks of its arrays are results."""
-        return cls._of(run, plan, tuple(map(with_keys, plan.sources)), None)
+        return replace(cls._of(run, plan, (*map(with_keys, plan.sources),), None), finishing=None)
 
     @classmethod
     def _of(cls, run: str, plan: Plan, sources: tuple[Source, ...], tasks: Division | None) -> Work:
@@ -270,7 +270,7 @@ class Work:
             plan.held,
             plan.choosers,
             tasks,
-            TileFinishing.of(plan) if plan.request.streams else None,
+            finishing_of(plan),
             levels_of(plan) if plan.request.streams else None,
             tuple(
                 cls._of(f"{run}-{number}", one, sources, None)

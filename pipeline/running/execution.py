@@ -29,7 +29,7 @@ from chunkfold.running.block_scheduler import BlockScheduler
 from chunkfold.running.ready import Ready
 from chunkfold.running.remarks import warn_of_laws
 from chunkfold.running.roots import combined
-from chunkfold.running.streaming import Sink, Streaming
+from chunkfold.running.streaming import Arrays, Sink, Streaming
 from chunkfold.sources.absent_objects import NOTHING, refuse_gone
 from chunkfold.worker.block_report import Report, merge, read_again, told_apart
 from chunkfold.worker.fold_block import Folded
@@ -102,9 +102,8 @@ class Execution:
             RunStarted(run, plan.name, plan.result_names, len(plan.blocks), plan.nbytes, devices)
         )
         work = Work.of(run, plan)
-        streaming = None
-        if self._sink is not None and plan.request.streams:
-            streaming = Streaming(plan, work, self._sink)
+        sink = self._sink if plan.request.streams else Arrays() if work.finishing else None
+        streaming = None if sink is None else Streaming(plan, work, sink)
         self._streaming = streaming or self._streaming
         take = None if streaming is None else streaming.take
         scheduler = BlockScheduler(

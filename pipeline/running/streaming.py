@@ -13,6 +13,7 @@ from chunkfold.boxes import Slices
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.tiles import FinishedTile
 from chunkfold.planning.work import Work
+from chunkfold.results.results import in_order
 from chunkfold.worker.finishing import Finishing
 from chunkfold.worker.fold_block import Folded
 
@@ -34,6 +35,33 @@ class Sink(Protocol):
 
     def stop(self) -> None:
         """Write nothing more, and wait for what is being written; at the end of every run."""
+
+
+class Arrays:
+    """A sink that keeps the results."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, np.ndarray] = {}
+
+    def begin(self, plan: Plan) -> None:
+        """Learn what results are of."""
+        finishing = Finishing.of(plan)
+        self._plan = plan
+        self._shape = finishing.by_axis(plan.layout.outputs_shape, finishing.groups or (), 1)
+
+    def write(self, level: int, op: str, region: Slices, values: np.ndarray) -> None:
+        """Keep some results."""
+        assert not level
+        if op not in self._found:
+            self._found[op] = np.empty(self._shape, values.dtype)
+        self._found[op][region] = values
+
+    def end(self) -> Mapping[str, np.ndarray]:
+        """Return all results, by op."""
+        return {op: in_order(self._plan, array) for op, array in self._found.items()}
+
+    def stop(self) -> None:
+        """Do nothing: nothing is being written."""
 
 
 class Streaming:
@@ -88,7 +116,8 @@ class Streaming:
         """Finish tiles that several blocks made."""
         finishing, layout = self._work.finishing, self._work.layout
         assert finishing is not None
-        numbered = enumerate(folded.partials, first)
+        partials = folded.partials_of_all(finishing.accumulator, self._work.groups)
+        numbered = enumerate(partials, first)
         return [finishing.finished(n, layout.tile_shape(n), one) for n, one in numbered]
 
     def _pass_on(self, tile: FinishedTile) -> None:

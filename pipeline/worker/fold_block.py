@@ -21,6 +21,7 @@ from distributed import get_worker
 from chunkfold.events import reporter, to_message
 from chunkfold.kernels import Accumulator, Combiner, Partial, Tuning
 from chunkfold.kernels.accumulator.by_group import placed
+from chunkfold.kernels.accumulator.sums import Rounded
 from chunkfold.kernels.fold.profile import merged
 from chunkfold.planning.block_data import BlockData, Constants
 from chunkfold.planning.blocks import Block
@@ -190,6 +191,8 @@ def _folded(
         shape = work.layout.tile_shape(tile)
         if isinstance(done, Partial):
             tiles.append(work.finishing.finished(tile, shape, done, stream.combine))
+        elif isinstance(done, Rounded):
+            tiles.append(work.finishing.of_rounded(tile, shape, done))
         else:
             tiles.append(work.finishing.of_levels(tile, done))
     return (), tuple(tiles)

@@ -10,7 +10,7 @@ from chunkfold.boxes import Slices, elements_of, extents_of
 from chunkfold.errors import ChunkError
 from chunkfold.kernels import Accumulator, Partial
 from chunkfold.kernels.accumulator.partial import assembled
-from chunkfold.kernels.accumulator.sums import any_lost, restored
+from chunkfold.kernels.accumulator.sums import Rounded, any_lost, restored
 from chunkfold.planning.memory import AGAIN_BYTES
 from chunkfold.reading.box_cuts import shifted, slabs
 from chunkfold.reading.parts import ImplicitFill
@@ -20,11 +20,13 @@ from chunkfold.worker.level_fold import LevelArrays
 from chunkfold.worker.stream import LeafStream
 
 
-def tiles_of(stream: LeafStream) -> Iterator[Partial | LevelArrays]:
-    """Fold what is the stream's block's, tile by tile: into a partial, or levels that are done."""
+def tiles_of(stream: LeafStream) -> Iterator[Partial | LevelArrays | Rounded]:
+    """Fold what is the stream's block's, tile by tile: into a partial, or what is done already."""
     work, done = stream.work, list[tuple[Slices, Partial]]()
     for share in stream.shares:
-        found = stream.levels(share)
+        found: Partial | LevelArrays | Rounded | None = stream.levels(share)
+        if found is None:
+            found = stream.rounded(share)
         if found is not None:
             if isinstance(found, Partial):
                 found = _restored(stream, share.output_boxes[0], found)

@@ -16,7 +16,8 @@ from typing import NamedTuple
 import pyopencl as cl
 
 from chunkfold.errors import ChunkError
-from chunkfold.kernels import Accumulator, Fold, Partial, Tuning
+from chunkfold.kernels import Accumulator, Fold, KeyedFold, Partial, Tuning
+from chunkfold.kernels.accumulator.sums import Rounded, Rounding
 from chunkfold.kernels.fold.launch import Input
 from chunkfold.kernels.fold.levels import Levels, LevelsFold
 from chunkfold.kernels.fold.selection import RankSelection
@@ -97,6 +98,15 @@ class Ring:
         assert isinstance(partial, Partial)
         return with_chosen(self._work, partial, kept)
 
+    def fold_rounded(
+        self, how: Sequence[Rounding], tuning: Tuning, output_box: OutputBox
+    ) -> Rounded | Partial:
+        """Read a box of outputs, fold it, and round its results on the device, if it can."""
+        fold = self._folds.begin(self._work.accumulator, tuning, output_box.outputs)
+        found = self._folded(fold, output_box, {}, how)
+        assert isinstance(found, Rounded | Partial)
+        return found
+
     def fold_levels(
         self, levels: Levels, tuning: Tuning, output_box: OutputBox, shape: Sequence[int]
     ) -> LevelArrays | Partial:
@@ -108,14 +118,18 @@ class Ring:
         def begin() -> Fold:
             return Fold(self._owned.opened, accumulator, tuning, output_box.outputs, self._queue)
 
-        return self._folded(LevelFold(accumulator, self._levels, begin, shape), output_box, {})
+        fold = LevelFold(accumulator, self._levels, begin, shape)
+        found = self._folded(fold, output_box, {})
+        assert not isinstance(found, Rounded)
+        return found
 
     def _folded(
         self,
         fold: QuestionFold | LevelFold,
         output_box: OutputBox,
         kept: Mapping[int, RankSelection],
-    ) -> LevelArrays | Partial:
+        how: Sequence[Rounding] = (),
+    ) -> LevelArrays | Partial | Rounded:
         unforeseen: Iterator[tuple[OutputBox, Read]] = iter(())
         if not self._comes_next(output_box):
             self._withdraw()
@@ -127,7 +141,10 @@ class Ring:
                     break
                 self._consume(fold, kept.values(), *self._underway[0])
                 self._underway.popleft()
-            done = fold.finish()
+            if how and isinstance(fold, Fold | KeyedFold):
+                done: LevelArrays | Partial | Rounded = fold.rounded(how)
+            else:
+                done = fold.finish()
         except BaseException:
             self._withdraw()
             self._put_off = deque(one for one in self._put_off if one[0] is not output_box)

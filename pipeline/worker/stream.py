@@ -9,8 +9,10 @@ from typing import Protocol
 import numpy as np
 
 from chunkfold.kernels import Accumulator, Combiner, Partial, Tuning
+from chunkfold.kernels.accumulator.sums import Rounded
 from chunkfold.kernels.fold.level_trial import makes_right
 from chunkfold.kernels.fold.power import Powers
+from chunkfold.kernels.fold.rounding_trial import rounds_right
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.leaf_extremes import LeafExtremes
 from chunkfold.planning.work import Work
@@ -95,18 +97,42 @@ class LeafStream:
 
         Raises as `fold`. None if it is not, or levels are not made so.
         """
-        work = self.work
-        shared = self.block.parts != (0, work.layout.parts)
-        if self._levels is None or shared or share.implicit or len(share.output_boxes) != 1:
-            return None
-        (output_box,) = share.output_boxes
-        if output_box.place != all_outputs(work, share.tile, ()).place:
+        work, output_box = self.work, self._whole_tile(share)
+        if self._levels is None or output_box is None:
             return None
         reads = list(itertools.islice(reads_of(work, output_box, self.buffer_bytes), 2))
         if len(reads) != 1:
             return None
         tuning = self.tuning(work.accumulator, output_box)
         return self._ring.fold_levels(self._levels, tuning, output_box, reads[0].shape)
+
+    def rounded(self, share: Share) -> Rounded | Partial | None:
+        """Fold a share, and round its results on the device, if it can; otherwise the partial.
+
+        Raises as `fold`. None if it is not all of a tile, or results are not rounded so.
+        """
+        work, output_box = self.work, self._whole_tile(share)
+        if work.finishing is None or work.skips or output_box is None or self._shares_memory:
+            return None
+        how, statistics = work.finishing.roundings, work.finishing.statistics
+        tuning = self.tuning(work.accumulator, output_box)
+        if not how or not rounds_right(self.owned.opened, work.accumulator, tuning, statistics):
+            return None
+        return self._ring.fold_rounded(how, tuning, output_box)
+
+    @property
+    def _shares_memory(self) -> bool:
+        """Tell whether results are read where they are: to round them there spares nothing."""
+        return self.owned.device.unified_memory
+
+    def _whole_tile(self, share: Share) -> OutputBox | None:
+        """Return the box of a share if it is all of a tile, and all of that is read here."""
+        shared = self.block.parts != (0, self.work.layout.parts)
+        if shared or share.implicit or len(share.output_boxes) != 1:
+            return None
+        (output_box,) = share.output_boxes
+        whole = output_box.place == all_outputs(self.work, share.tile, ()).place
+        return output_box if whole else None
 
     def tuning(self, accumulator: Accumulator, output_box: OutputBox) -> Tuning:
         """Return how a box of outputs is folded into an accumulator."""

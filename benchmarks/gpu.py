@@ -81,6 +81,7 @@ class Job:
     how: str | None = None
     """One of `CODECS`, or HDF5 without filters; None: neither."""
     asked: tuple[tuple[str, dict[str, Any]], ...] = (("sum", {}),)
+    """Names, which begin with the reduction's, and arguments; `by` says how many groups."""
     shard: tuple[int, ...] | None = None
 
     def rates(self, bench: Bench) -> Rates:
@@ -115,6 +116,9 @@ class Job:
                 client = bench.client(gpus, count) if count else None
                 for asked, words in self.asked:
                     op, _, _ = asked.partition(" ")
+                    if groups := words.get("by"):
+                        rows = zarr.open_array(path, mode="r").shape[0]
+                        words = words | {"by": np.arange(rows) % groups}  # noqa: PLW2901
                     ways[f"chunkfold {asked}, {count or 'in'} process{suffix}"] = (
                         lambda client=client, op=op, words=words: cf.reduce(
                             path, op, client=client, **words
@@ -213,7 +217,17 @@ GROUPS: dict[str, dict[str, Job | Resident | Labelled | Decoding]] = {
         "8MB": Job((2, 1024, 1024)),
         "1MB": Job((1, 512, 512)),
         "axis0": Job(
-            (16, 1024, 1024), asked=(("sum", {}), ("mean", {"axis": 0}), ("std", {"axis": 0}))
+            (16, 1024, 1024),
+            asked=(
+                ("sum", {}),
+                ("mean", {"axis": 0}),
+                ("std", {"axis": 0}),
+                ("min", {"axis": 0}),
+            ),
+        ),
+        "months": Job(
+            (16, 1024, 1024),
+            asked=(("mean", {"axis": 0, "by": 12}), ("std", {"axis": 0, "by": 12})),
         ),
         "hdf5-1MB": Job((1, 512, 512), "HDF5"),
     },

@@ -5,6 +5,7 @@ Pinned memory, which a link's speed needs, takes longer to allocate than to fill
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections import deque
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ class _Fits(Protocol):
 _Piece = TypeVar("_Piece", bound=_Fits)
 _LEAST_BYTES = 64 << 10
 """Of a landing."""
+_KEPT, _KEPT_BYTES = 4, 128 << 20
+"""Landings kept that nobody has: so many, or as many as are of so few bytes."""
 _SPARE = 4
 """Times what is read that a landing may have."""
 
@@ -69,8 +72,16 @@ def _lent(opened: DeviceContext, nbytes: int) -> tuple[Landing, np.ndarray]:
     )
     # Slices of a slice keep the array below it alone; behind a memoryview they keep this one.
     view = np.frombuffer(landing.memory.data[:nbytes], np.uint8)
-    weakref.finalize(view, opened.landings.append, landing).atexit = False
+    weakref.finalize(view, _keep, opened.landings, landing).atexit = False
     return landing, view
+
+
+def _keep(pool: deque[Landing], landing: Landing) -> None:
+    """Keep a landing that nobody has any more; let others go, if they are too many."""
+    pool.append(landing)
+    while len(pool) > _KEPT and sum(one.memory.nbytes for one in pool.copy()) > _KEPT_BYTES:
+        with contextlib.suppress(IndexError):  # another thread was faster
+            pool.popleft()
 
 
 def idle(pool: deque[_Piece], nbytes: int) -> _Piece | None:

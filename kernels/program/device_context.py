@@ -26,7 +26,7 @@ from chunkfold.kernels.program.opencl_code import library
 from chunkfold.kernels.program.options import KEYED, Tuning
 
 _KEPT = 4
-"""Pieces of memory kept that nobody has."""
+"""Buffers kept that nobody has."""
 
 # Compilers chatter when all is well; when it is not, their log is in the BuildError.
 warnings.filterwarnings("ignore", category=cl.CompilerWarning)
@@ -47,7 +47,7 @@ class DeviceContext:
         self.handle = handle_of(device)
         with device_errors(device, "opening the device"):
             self.context = cl.Context([self.handle])
-        self.landings: deque[Any] = deque(maxlen=_KEPT)
+        self.landings: deque[Any] = deque()
         """Memory for results that nobody has: see `fold.readback`."""
         self.places: deque[Any] = deque(maxlen=_KEPT)
         """Buffers for results that nobody has: see `fold.mapped_readback`."""

@@ -9,6 +9,7 @@ import pyopencl as cl
 import pytest
 
 from chunkfold.kernels import DeviceContext, as_monoid, bind, box
+from chunkfold.kernels.fold import readback
 from chunkfold.kernels.fold.readback import landed
 from chunkfold.kernels.fold.waiting import wait
 from tests.kernels.fold.test_fold import fold_for, upload
@@ -73,11 +74,16 @@ def test_small_reads_leave_large_landings_alone(opened: DeviceContext):
     assert read(opened, queue, data).ctypes.data == large
 
 
-def test_few_are_kept(opened: DeviceContext):
+@pytest.mark.parametrize(("nbytes", "kept"), [(0, 4), (6 * MANY, 6), (20 * MANY, 10)])
+def test_as_many_are_kept_as_have_few_bytes(opened: DeviceContext, monkeypatch, nbytes, kept: int):
+    monkeypatch.setattr(readback, "_KEPT_BYTES", nbytes)
     queue, data = opened.queue(), np.arange(MANY, dtype="u1")
     several = [read(opened, queue, data) for _ in range(10)]
+    where = {one.ctypes.data for one in several}
     del several
-    assert 0 < len(opened.landings) < 10
+    assert len(opened.landings) == kept
+    again = [read(opened, queue, data) for _ in range(kept)]
+    assert {one.ctypes.data for one in again} <= where
 
 
 def test_a_landing_is_not_used_before_its_read_has_ended(opened: DeviceContext):

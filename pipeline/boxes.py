@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from chunkfold.grid import Piece
 
@@ -49,3 +50,25 @@ def place_of(pieces: Sequence[Piece], within: Sequence[slice], axes: Sequence[in
 def place_key(place: Slices) -> tuple[tuple[int, int], ...]:
     """Return what tells a place from others; slices have no hash."""
     return tuple((along.start, along.stop) for along in place)
+
+
+def cut_at(along: slice, starts: Sequence[int]) -> Iterator[tuple[int, slice, slice]]:
+    """Cut places where parts begin, one behind another; the last start is where the last one ends.
+
+    Yields the number of each part that has some, where these are among all, and in the part.
+
+    >>> list(cut_at(slice(1, 7, 2), (0, 4, 9)))
+    [(0, slice(0, 2, None), slice(1, 4, 2)), (1, slice(2, 3, None), slice(1, 2, 2))]
+    """
+    start, step = along.start, along.step or 1
+    count = len(range(start, along.stop, step))
+    done, number = 0, bisect.bisect_right(starts, start) - 1
+    while done < count:
+        first, end = starts[number], starts[number + 1]
+        here = min(count, -(-(end - start) // step))  # elements before its end
+        if here > done:
+            begin = start + done * step - first
+            own = slice(begin, begin + (here - done - 1) * step + 1, step)
+            yield number, slice(done, here), own
+            done = here
+        number += 1

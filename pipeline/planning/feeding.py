@@ -26,8 +26,9 @@ READERS, READERS_DECODED = 3, 5
 """Leaves that are read at once: one ends while others go on, and others are decoded."""
 LEAVES_OF_A_BLOCK = 8
 """A block may have so many: those that end and begin are few among them."""
-MOST_CHUNK_BYTES = 16 << 20
-"""Larger chunks are decoded by the host: there are too few at a time to fill a device."""
+MOST_CHUNK_BYTES = {"lz4": 4 << 20}
+"""Larger chunks of a codec are decoded by the host: each is one stream, and there are too few at a
+time to fill a device. Frames of zstd and Blosc are of many blocks."""
 _LEAVES_EACH = 8
 """Leaves for each worker, at least."""
 _OF_A_BUFFER, _OF_A_BUFFER_DECODED = 8, 32
@@ -59,10 +60,11 @@ def device_decoding(request: Request, terms: Terms) -> DeviceDecoding:
     if wanted == "host" or refused:
         return DeviceDecoding(used=False, because=refused or "decode is 'host'")
     codecs = sorted({str(source.device_codec) for source in request.sources} - {PLAIN, "None"})
-    largest = max(_chunk_bytes(source) for source in request.sources)
-    if wanted == "auto" and largest > MOST_CHUNK_BYTES:
-        because = f"its chunks of {size_text(largest)} are too few at a time to fill a device"
-        return DeviceDecoding(used=False, because=because)
+    for source in request.sources if wanted == "auto" else ():
+        chunk = _chunk_bytes(source)
+        if chunk > MOST_CHUNK_BYTES.get(str(source.device_codec), chunk):
+            because = f"chunks of {size_text(chunk)} are too few at a time to fill a device"
+            return DeviceDecoding(used=False, because=f"{source.device_codec}: {because}")
     return DeviceDecoding(used=True, because=f"{', '.join(codecs)}: compressed bytes are uploaded")
 
 

@@ -293,9 +293,8 @@ def _hint(plan: Plan) -> str:
     """Say what else helps where accumulators are most of it."""
     histograms = any(op.endswith("histogram") for op in plan.ops)
     helps = ["make fewer groups"] * (plan.groups > 1)
-    helps += ["keep fewer outputs"] * (plan.layout.outputs > 1) + [
-        "give a histogram edges"
-    ] * histograms
+    helps += ["keep fewer outputs"] * (plan.layout.outputs > 1)
+    helps += ["give a histogram edges"] * histograms
     if 2 * plan.memory.accumulators < plan.memory.total or not helps:
         return ""
     return f"; accumulators take {size_text(plan.memory.accumulators)}: {', and '.join(helps)}"

@@ -206,10 +206,8 @@ class Work:
 
     def common(self, brings: Brings = to_workers) -> Work:
         """Return what all blocks have: nothing of sources that these bring."""
-        return replace(
-            self._reading([one.parted(()) if brings(one) else one for one in self.sources]),
-            tasks=None,
-        )
+        own = [one.parted(()) if brings(one) else one for one in self.sources]
+        return replace(self._reading(own), tasks=None)
 
     def data_of(self, block: Block, brings: Brings = to_workers) -> BlockData | None:
         """Return what a block brings; None if that is nothing."""

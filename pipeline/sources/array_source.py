@@ -15,7 +15,8 @@ from chunkfold.axis_cuts import Cells
 from chunkfold.bad_chunks import BadChunk
 from chunkfold.boxes import region_shape
 from chunkfold.errors import SourceError, unreadable
-from chunkfold.sources.source import BroughtSource, Source
+from chunkfold.sources.declared_source import BroughtSource
+from chunkfold.sources.source import Source
 from chunkfold.stores.expected import Expected
 
 _FILL = "give array.filled(np.nan), and skipna=True"

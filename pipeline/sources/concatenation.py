@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from chunkfold.axis_cuts import Cells
-from chunkfold.boxes import elements_of
+from chunkfold.boxes import cut_at, elements_of
 from chunkfold.decoding.decode_units import InTurn
 from chunkfold.decoding.direct import DirectRegion
 from chunkfold.errors import SourceError
@@ -82,10 +82,9 @@ class ConcatenatedSource(Source):
 
     def _cells(self) -> Cells:
         size, cell = self.starts[-1], self._first.grid[self.axis]
-        if self.aligned and cell.bounds is None:
-            inner = zip(self.starts[1:-1], itertools.repeat(cell.cell), strict=False)
-            if all(start % one == 0 for start, one in inner) and cell.cell == self.most:
-                return Cells(size, self.most)
+        even = all(start % cell.cell == 0 for start in self.starts[1:-1])
+        if self.aligned and cell.bounds is None and even and cell.cell == self.most:
+            return Cells(size, self.most)
         bounds = {0, *self.starts}
         for number, part in self.parts.items():
             bounds.update((part.grid[self.axis].offsets + self.starts[number]).tolist())
@@ -228,12 +227,10 @@ class ConcatenatedSource(Source):
         self, region: Sequence[slice], known: Expected | None, *, in_turn: bool
     ) -> tuple[Runs, StoredChunks] | None:
         """Return which stored chunks a device is to decode, of a region in one part."""
-        each = list(self._cut(region))
-        number, _, cut = each[0]
-        if len(each) > 1 or self._part(number).dtype != self.dtype:
-            return None
-        own = self._known(number, known)
-        return self._part(number).stored_chunks(cut, own, in_turn=in_turn)
+        (number, _, cut), *others = self._cut(region)
+        part, own = self._part(number), self._known(number, known)
+        whole = not others and part.dtype == self.dtype
+        return part.stored_chunks(cut, own, in_turn=in_turn) if whole else None
 
     @property
     def in_turn(self) -> Any:
@@ -264,20 +261,8 @@ class ConcatenatedSource(Source):
 
     def _cut(self, region: Sequence[slice]) -> Iterator[tuple[int, slice, tuple[slice, ...]]]:
         """Yield the parts that a region is in: number, where it is in the region, and in them."""
-        along = region[self.axis]
-        start, step = along.start, along.step or 1
-        count = len(range(start, along.stop, step))
-        done, number = 0, int(np.searchsorted(self.starts, start, side="right")) - 1
-        while done < count:
-            first, end = self.starts[number], self.starts[number + 1]
-            here = min(count, -(-(end - start) // step))  # elements before its end
-            if here > done:
-                begin = start + done * step - first
-                own = slice(begin, begin + (here - done - 1) * step + 1, step)
-                cut = (*region[: self.axis], own, *region[self.axis + 1 :])
-                yield number, slice(done, here), cut
-                done = here
-            number += 1
+        for number, within, own in cut_at(region[self.axis], self.starts):
+            yield number, within, (*region[: self.axis], own, *region[self.axis + 1 :])
 
 
 def concatenated(parts: Sequence[Source], axis: int) -> ConcatenatedSource:
@@ -291,8 +276,10 @@ def concatenated(parts: Sequence[Source], axis: int) -> ConcatenatedSource:
     inner = [part.shape[axis] % max(1, unit[axis]) == 0 for part in parts[:-1]]
     aligned = len(fills) == 1 and all(inner) and all(part.object_shape == unit for part in parts)
     turns = {part.in_turn for part in parts}
+    named = [part.name for part in parts]
+    shown = named if len(named) < 4 else [named[0], "...", named[-1]]
     return ConcatenatedSource(
-        name=_called(parts, axis),
+        name=f"{', '.join(shown)} ({len(named):,} along axis {axis})",
         parts=dict(enumerate(parts)),
         starts=starts,
         axis=axis,
@@ -304,12 +291,6 @@ def concatenated(parts: Sequence[Source], axis: int) -> ConcatenatedSource:
         waits=any(part.remote for part in parts),
         turned=aligned and alike and len(turns) == 1 and None not in turns,
     )
-
-
-def _called(parts: Sequence[Source], axis: int) -> str:
-    named = [part.name for part in parts]
-    shown = named if len(named) < 4 else [named[0], "...", named[-1]]
-    return f"{', '.join(shown)} ({len(named):,} along axis {axis})"
 
 
 def each_part(parts: Iterable[Source], call: Callable[[Source], T]) -> list[T]:

@@ -21,7 +21,8 @@ from chunkfold.errors import ChunkError, SourceError
 from chunkfold.sources.array_source import Region, cells_of_chunks
 from chunkfold.sources.dask_division import Division
 from chunkfold.sources.dask_graph import Failed, futures_in, optimized
-from chunkfold.sources.source import BroughtSource, Source
+from chunkfold.sources.declared_source import BroughtSource
+from chunkfold.sources.source import Source
 from chunkfold.stores.expected import Expected
 
 _KIND = "computed by Dask"

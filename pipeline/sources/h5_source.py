@@ -17,9 +17,10 @@ from chunkfold.errors import ChangedError, SourceError, TargetError, unreadable
 from chunkfold.kernels.feed.commands import Runs
 from chunkfold.sources.array_source import copied, cut_in_memory
 from chunkfold.sources.chunk_index import Listing
+from chunkfold.sources.declared_source import DeclaredSource
 from chunkfold.sources.h5_attributes import attributes_of, dims_of, extents_of
 from chunkfold.sources.h5_storage import file_of, fills, filters_of, stored_runs, with_others
-from chunkfold.sources.source import DeclaredSource, Source
+from chunkfold.sources.source import Source
 from chunkfold.stores.expected import Expected
 from chunkfold.stores.h5_files import H5File
 from chunkfold.stores.h5_targets import check_links, targets_of

@@ -9,7 +9,8 @@ import numpy as np
 
 from chunkfold.axis_cuts import Cells
 from chunkfold.sources.array_source import copied
-from chunkfold.sources.source import DeclaredSource, Source
+from chunkfold.sources.declared_source import DeclaredSource
+from chunkfold.sources.source import Source
 from chunkfold.stores.expected import Expected, Unlisted
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -275,31 +274,3 @@ class Source(ABC):
         `touched_bytes` are those of all chunks that the leaf takes something of.
         """
         return max(leaf_bytes, touched_bytes)
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class DeclaredSource(Source):
-    """A source of which dtype and grid are known without looking at what it is read from."""
-
-    name: str
-    element: np.dtype
-    cells: tuple[Cells, ...]
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Of an element."""
-        return self.element
-
-    @property
-    def grid(self) -> tuple[Cells, ...]:
-        """Where chunks meet along each axis."""
-        return self.cells
-
-
-class BroughtSource(DeclaredSource):
-    """Some of a source's chunks, as a block brings them: it has the whole one's grid."""
-
-    @property
-    def as_it_is(self) -> bool:
-        """To read is to copy."""
-        return True

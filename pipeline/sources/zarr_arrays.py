@@ -6,12 +6,13 @@ import warnings
 from typing import Any, TypeAlias
 
 import zarr
+from zarr.storage import LocalStore, MemoryStore, ZipStore
 
 from chunkfold.decoding.decodable import refuse_code
 from chunkfold.errors import ChangedError, ClusterError, SourceError, runs_short
 from chunkfold.refusals import refusal
 from chunkfold.stores.guarded_stores import careful
-from chunkfold.stores.icechunk_store import as_snapshot
+from chunkfold.stores.icechunk_store import Snapshot, as_snapshot
 from chunkfold.stores.remote import message_of
 
 # Of those who read nobody can help these; workers import this, too, before they open an array.
@@ -85,3 +86,21 @@ def _anew(array: AnyArray, name: str) -> AnyArray:
         if runs_short(error):
             raise ClusterError(f"{name}: cannot be opened again ({error})") from error
         raise
+
+
+def is_remote(array: AnyArray) -> bool:
+    """Tell whether reading an array is waiting for a network more than anything."""
+    store = array.store  # archives behind a network are a kind of ZipStore
+    if isinstance(store, Snapshot):
+        return store.local is None
+    return not isinstance(store, (LocalStore, MemoryStore)) and type(store) is not ZipStore
+
+
+def local_path_of(array: AnyArray) -> str | None:
+    """Return where an array is on a local disk; None if it is elsewhere."""
+    store = array.store
+    if type(store) is ZipStore:
+        return str(store.path)
+    if isinstance(store, Snapshot):
+        return store.local and f"{store.local}/{array.path}"
+    return f"{store.root}/{array.path}" if isinstance(store, LocalStore) else None

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from zarr.storage import LocalStore, MemoryStore, ZipStore
 
 from chunkfold.axis_cuts import Cells
 from chunkfold.decoding.decodable import refuse_code
@@ -18,6 +17,7 @@ from chunkfold.decoding.direct import Direct, DirectRegion
 from chunkfold.kernels.decode.stored_chunks import StoredChunks
 from chunkfold.kernels.feed.commands import Runs
 from chunkfold.settings import StorageOptions
+from chunkfold.sources import zarr_arrays
 from chunkfold.sources.array_source import copied
 from chunkfold.sources.bounded_reads import bounded
 from chunkfold.sources.chunk_index import Listing, list_objects
@@ -26,12 +26,7 @@ from chunkfold.sources.groups_above import groups_above
 from chunkfold.sources.ome_zarr import ImageLevel, level_at
 from chunkfold.sources.source import Source
 from chunkfold.sources.stored_metadata import refuse_odd
-from chunkfold.sources.zarr_arrays import (
-    AnyArray,
-    check_unchanged,
-    object_shape_of,
-    opened_again,
-)
+from chunkfold.sources.zarr_arrays import AnyArray
 from chunkfold.sources.zarr_reads import ByZarr
 from chunkfold.stores.chains import ChainStore
 from chunkfold.stores.expected import UNTOLD, Expected
@@ -133,20 +128,12 @@ class ZarrSource(Source):
     @property
     def remote(self) -> bool:
         """Whether reading it is waiting for a network more than anything."""
-        store = self.array.store  # archives behind a network are a kind of ZipStore
-        if isinstance(store, Snapshot):
-            return store.local is None
-        return not isinstance(store, (LocalStore, MemoryStore)) and type(store) is not ZipStore
+        return zarr_arrays.is_remote(self.array)
 
     @property
     def local_path(self) -> str | None:
         """Where it is on a local disk; None if it is elsewhere."""
-        store = self.array.store
-        if type(store) is ZipStore:
-            return str(store.path)
-        if isinstance(store, Snapshot):
-            return store.local and f"{store.local}/{self.array.path}"
-        return f"{store.root}/{self.array.path}" if isinstance(store, LocalStore) else None
+        return zarr_arrays.local_path_of(self.array)
 
     @property
     def travels(self) -> bool:
@@ -160,7 +147,7 @@ class ZarrSource(Source):
     @property
     def object_shape(self) -> tuple[int, ...]:
         """Shape of what is stored as one object: a shard, or else a chunk."""
-        return object_shape_of(self.array)
+        return zarr_arrays.object_shape_of(self.array)
 
     @property
     def object_kind(self) -> str:
@@ -223,7 +210,7 @@ class ZarrSource(Source):
         ClusterError
             If the machine has no files or memory left to look.
         """
-        return replace(self, array=opened_again(self.array, self.name))
+        return replace(self, array=zarr_arrays.opened_again(self.array, self.name))
 
     def dated(self) -> ZarrSource:
         """Return it as of now, by its server's clock."""
@@ -240,7 +227,7 @@ class ZarrSource(Source):
         ClusterError
             If the machine has no files or memory left to look.
         """
-        check_unchanged(self.array, self.name)
+        zarr_arrays.check_unchanged(self.array, self.name)
 
     @cached_property
     def direct(self) -> Direct | None:

@@ -79,7 +79,7 @@ def test_zstd_is_decoded_by_devices_with_memory_of_their_own(tmp_path: Path):
 
 
 def test_large_chunks_are_decoded_by_the_host_unless_told(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(feeding, "MOST_CHUNK_BYTES", 1 << 10)
+    monkeypatch.setattr(feeding, "MOST_CHUNK_BYTES", {"zstd": 1 << 10})
     path = zstd(tmp_path / "z")
     assert "too few" in planned(path, own_memory=True).device_decoding.because
     assert planned(path, own_memory=True, decode="device").device_decoding.used

@@ -87,20 +87,20 @@ class DeviceDecoder:
                 for n in range(axes)
             ],
             np.int64,
-        ).reshape(axes, 2)
+        )
         table = boxes.boxes.copy()
         table[:, :2] *= itemsize
         table[:, 0] += begins
-        table[:, 1 + axes] *= itemsize if axes else 1
+        table[:, 1 + axes] *= itemsize
         # The widest unit by which all places and rows can be counted.
-        along = [table[:, :2], steps[:-1], table[:, 1 + axes]] if axes else [table[:, :2]]
+        along = table[:, :2], steps[:-1], table[:, 1 + axes]
         common = math.gcd(itemsize * ALIGNED, *(int(np.gcd.reduce(one, None)) for one in along))
         unit = next(size for size in _UNITS if common % size == 0)
         table[:, :2] //= unit
         table[:, 1 + axes] //= unit
         steps[:-1] //= unit
         steps[-1:] = 1
-        most = int(table[:, 2:].max(axis=0).prod()) if axes else itemsize // unit
+        most = int(table[:, 2:].max(axis=0).prod())
         program = self._opened.standalone("place_boxes.cl", options=(f"-DUNIT={_UNITS[unit]}",))
         geometry = workspace.room("geometry", table.nbytes + steps.nbytes)
         given = workspace.pinned("geometry", table.size + steps.size, table.dtype)

@@ -21,6 +21,8 @@ from chunkfold.kernels.feed.fed_buffer import FedBuffer
 from chunkfold.worker.worker_device import WorkerDevice
 from tests.pipeline.reading.test_fed import QUESTIONS, SHAPE, wild
 
+# Python feeds devices with the same bytes: `test_fed`.
+pytestmark = pytest.mark.parametrize("owned", ["native"], indirect=True)
 ZSTD = zarr.codecs.ZstdCodec()
 LAYOUTS = {
     "rows": {"chunks": (8, 60, 500)},
@@ -83,7 +85,6 @@ ASKED = [
 ]
 
 
-@pytest.mark.parametrize("owned", ["native"], indirect=True)
 @pytest.mark.parametrize(("layout", "question"), dict.fromkeys(ASKED))
 def test_answers_have_the_same_bits(
     owned: WorkerDevice, tmp_path: Path, counted, layout: str, question: str
@@ -146,7 +147,6 @@ def zstd_frame(raw: bytes) -> bytes:
     return bytes(codec.compress(raw, 3, checksum=True))
 
 
-@pytest.mark.parametrize("owned", ["native"], indirect=True)
 @pytest.mark.parametrize("do", ["cut", "longer", "empty", "bits", "smaller"])
 def test_a_damaged_chunk_is_told_as_the_host_does(
     owned: WorkerDevice, tmp_path: Path, counted, do: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from threading import Lock
 
 import numpy as np
@@ -12,14 +13,14 @@ import pyopencl as cl
 
 from chunkfold.kernels.decode import blosc, zstd
 from chunkfold.kernels.decode.blosc import Blosc
+from chunkfold.kernels.decode.decode_trial import ChunkCodec, tried
 from chunkfold.kernels.decode.lz4 import Lz4
 from chunkfold.kernels.decode.stored_chunks import ALIGNED, CODECS, PLAIN, Boxes, StoredChunks
 from chunkfold.kernels.decode.workspace import Workspace
 from chunkfold.kernels.decode.zstd import Zstd
 from chunkfold.kernels.program.device_context import DeviceContext
 
-_Codec = Zstd | Blosc | Lz4
-_KERNELS: Mapping[str, Callable[[DeviceContext], _Codec]] = dict(
+_KERNELS: Mapping[str, Callable[[DeviceContext], ChunkCodec]] = dict(
     zip(CODECS, (Zstd, Blosc, Lz4), strict=True)
 )
 _ROOMS: Mapping[str, Callable[[int, int], int]] = {
@@ -36,7 +37,7 @@ class DeviceDecoder:
 
     def __init__(self, opened: DeviceContext) -> None:
         self._opened, self._workspace = opened, Workspace(opened)
-        self._codecs: dict[str, _Codec] = {}
+        self._codecs: dict[str, ChunkCodec | None] = {}
 
     def room_for(self, chunks: StoredChunks) -> cl.Buffer:
         """Return the buffer that chunks are to be brought into; raises as `decode`."""
@@ -60,19 +61,25 @@ class DeviceDecoder:
         if chunks.codec == PLAIN:
             self._place(stored, chunks.places, chunks, region)
             return True
+        codec = self._codec(chunks.codec)
+        if codec is None:
+            return False
         step = -(-chunks.nbytes // ALIGNED) * ALIGNED
         straight, to = chunks.boxes is None and step == chunks.nbytes, np.arange(count) * step
         decoded = region if straight else workspace.room("decoded", count * step)
         given = workspace, stored, chunks.places, chunks.sizes, decoded, to, chunks.nbytes
-        if not self._codec(chunks.codec).decode(*given):
+        if not codec.decode(*given):
             return False
         if not straight:
             self._place(decoded, to, chunks, region)
         return True
 
-    def _codec(self, name: str) -> _Codec:
+    def _codec(self, name: str) -> ChunkCodec | None:
+        """Return a codec's kernels; None if they decode wrong on this device."""
         if name not in self._codecs:
-            self._codecs[name] = _KERNELS[name](self._opened)
+            make = partial(_KERNELS[name], self._opened)
+            # Not in the workspace: chunks are there already.
+            self._codecs[name] = tried(self._opened, name, make, Workspace(self._opened))
         return self._codecs[name]
 
     def _place(

@@ -12,6 +12,8 @@ from typing import Protocol
 from chunkfold.kernels.device.native_library import native_library
 from chunkfold.kernels.errors import DeviceError
 
+_DECODE_BYTES = 16 << 10
+"""Of local memory, which kernels take that decode."""
 VARIABLE = "CHUNKFOLD_WITHOUT"
 _COLLECTIVES = "__opencl_c_work_group_collective_functions"
 SUB_GROUP_EXTENSIONS = ("cl_khr_subgroups", "cl_intel_subgroups")
@@ -32,6 +34,8 @@ class Claims(Protocol):
     def rounds_division(self) -> bool: ...  # noqa: D102
     @property
     def without(self) -> frozenset[str]: ...  # noqa: D102
+    @property
+    def local_bytes(self) -> int: ...  # noqa: D102
 
 
 def _fp64(device: Claims) -> str | None:
@@ -66,6 +70,11 @@ def _sub_groups(device: Claims) -> str | None:
     return f"it has neither __opencl_c_subgroups, {' nor '.join(SUB_GROUP_EXTENSIONS)}"
 
 
+def _device_decode(device: Claims) -> str | None:
+    found = device.local_bytes
+    return None if found >= _DECODE_BYTES else f"{found:,} bytes of local memory: too few"
+
+
 def _native_feed(_: Claims) -> str | None:
     return None if native_library() else "not built: no C compiler when chunkfold was installed"
 
@@ -78,6 +87,7 @@ _RULES: Mapping[str, Callable[[Claims], str | None]] = {
     "work_group_functions": _work_group_functions,
     # Kernels read and write halves by functions that every device has: nothing depends on it.
     "fp16": _fp16,
+    "device_decode": _device_decode,
     # Of this host rather than of a device: how bytes of files reach it.
     "native_feed": _native_feed,
 }

@@ -72,6 +72,8 @@ def _why_host(sources: Sequence[Source], terms: Terms) -> str:
     """Say why devices cannot decode; empty if they can."""
     if not terms.own_memory:
         return "devices share the host's memory, whose cores decode"
+    if terms.not_decoding:
+        return f"a device cannot decode: {terms.not_decoding}"
     known = ", ".join(CODECS)
     return next(
         (

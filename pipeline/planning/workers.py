@@ -31,6 +31,8 @@ class Terms:
     """Of devices, as far as they are known: "cpu", "gpu"."""
     own_memory: bool = False
     """Whether every device has memory of its own, which is fed over a link."""
+    not_decoding: str = ""
+    """Why a device cannot decode; empty if all can."""
 
     @classmethod
     def of_this_host(
@@ -47,6 +49,7 @@ class Terms:
             buffer_bytes=min((one.max_alloc_bytes for one in devices), default=None),
             kinds=frozenset(one.kind for one in devices),
             own_memory=not any(one.unified_memory for one in devices),
+            not_decoding=_not_decoding(devices),
         )
 
 
@@ -78,4 +81,10 @@ class Workers:
             buffer_bytes=min((one.max_alloc_bytes for one in self.devices), default=None),
             kinds=frozenset(one.kind for one in self.devices),
             own_memory=not any(one.unified_memory for one in self.devices),
+            not_decoding=_not_decoding(self.devices),
         )
+
+
+def _not_decoding(devices: Sequence[Device]) -> str:
+    """Say why a device cannot decode; empty if all can."""
+    return next((why for one in devices if (why := one.lacks("device_decode"))), "")

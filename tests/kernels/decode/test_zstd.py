@@ -40,7 +40,7 @@ def without_content_size(frame: bytes) -> bytes:
 def by_host(frame: bytes) -> bytes | None:
     try:
         return bytes(zstd.decompress(frame))
-    except RuntimeError:
+    except (RuntimeError, MemoryError, SystemError):  # a damaged header may ask for any size
         return None
 
 

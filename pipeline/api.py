@@ -16,7 +16,6 @@ from chunkfold.events import OnEvent
 from chunkfold.kernels import Device, all_devices, devices
 from chunkfold.kernels.binding.laws import depends_on_order_of
 from chunkfold.kernels.tuning.decode_request import decode_rates
-from chunkfold.planning import asking
 from chunkfold.planning.feeding import codecs_to_measure
 from chunkfold.planning.keywords import DEFAULT, Keywords, options_of, with_options
 from chunkfold.planning.options import Op
@@ -24,8 +23,8 @@ from chunkfold.planning.plan import Plan, request_of
 from chunkfold.planning.planner import fitted, make_plan
 from chunkfold.planning.questions import Question, Questions, options_of_each
 from chunkfold.planning.request import Request
-from chunkfold.planning.staffing import THREADS
-from chunkfold.planning.workers import Terms
+from chunkfold.planning.resolve import asked
+from chunkfold.planning.workers import THREADS, Terms
 from chunkfold.running.execution import Execution
 from chunkfold.running.graph import lazily
 from chunkfold.running.on_cluster import OnCluster
@@ -188,14 +187,14 @@ def _asked(source: Any, op: Op | Sequence[Op] | Questions, options: Keywords) ->
     """Return what is asked for: of a plan, or what is to become one, what it was made of."""
     if not isinstance(source, (Request, Plan)):
         if isinstance(op, Mapping):
-            return asking.asked(source, options_of_each(op, options))
+            return asked(source, options_of_each(op, options))
         if any(
             isinstance(one, Question) for one in (op if isinstance(op, (list, tuple)) else [op])
         ):
             raise PlanError(
                 "a question has a name, which its result goes by: {'mean': chunkfold.ask('mean')}"
             )
-        return asking.asked(source, options_of(op, options))
+        return asked(source, options_of(op, options))
     given = [*(["op"] if op is not DEFAULT else []), *options]
     if given:
         raise PlanError(

@@ -19,7 +19,7 @@ from chunkfold.kernels.exact.gram import Gram
 from chunkfold.kernels.exact.rounding import ratio, root
 from chunkfold.planning.by_coordinates import by_positions, refuse_nothing, with_lists
 from chunkfold.planning.options import Options
-from chunkfold.planning.staffing import readers_each
+from chunkfold.planning.workers import readers_each
 from chunkfold.positions import as_range
 from chunkfold.reading.box_cuts import slabs_of_cells
 from chunkfold.selections import Selection, select, shown

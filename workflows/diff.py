@@ -21,10 +21,10 @@ from chunkfold.kernels.errors import RangeError
 from chunkfold.kernels.expressions.library import real, where
 from chunkfold.kernels.monoid.accumulate import SymbolFunction
 from chunkfold.kernels.monoid.context import Context, Fields
-from chunkfold.planning.asking import asked
 from chunkfold.planning.keywords import Keywords
 from chunkfold.planning.options import Options
 from chunkfold.planning.request import Request
+from chunkfold.planning.resolve import asked
 from chunkfold.selections import Selection
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.opening import open_source

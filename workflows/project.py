@@ -11,10 +11,10 @@ from distributed import Client
 from chunkfold.api import stream, submit
 from chunkfold.errors import PlanError
 from chunkfold.events import OnEvent
-from chunkfold.planning.asking import asked
 from chunkfold.planning.keywords import DEFAULT, Keywords, options_of, with_options
 from chunkfold.planning.options import Op, Options
 from chunkfold.planning.request import Request
+from chunkfold.planning.resolve import asked
 from chunkfold.sources.opening import open_node
 from chunkfold.workflows.as_zarr import (
     check_results,
@@ -110,7 +110,7 @@ def write_projection(
         If the reduction fails; nothing is then written.
     """
     turned = any(axis.order is not None for axis in request.chosen)
-    if turned or request.reads_again:  # results are not there, or in order, tile by tile
+    if turned or request.reads_again():  # results are not there, or in order, tile by tile
         found = submit(request, client=client, on_event=on_event)
         found.result()
         with staged(out, overwrite=overwrite) as made:

@@ -24,7 +24,7 @@ class Asked:
     """One label."""
 
     by: Any
-    """What it is made of."""
+    """Source of the label: an array, or a text that names one."""
     by_axis: AxisOption = None
     groups: Any = None
 
@@ -32,7 +32,7 @@ class Asked:
 def asked_labels(options: Options, data: Named) -> list[Asked]:
     """Return the labels that are asked for, in the order of the results' axes; nothing if none are.
 
-    What is resampled comes first.
+    Labels of `resample` come first.
 
     Raises
     ------

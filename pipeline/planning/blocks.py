@@ -1,10 +1,11 @@
-"""Cut the leaves of a plan into blocks of about equal work: pure integer functions."""
+"""The blocks that leaves are cut into, and the tree that their partials are combined in."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -19,7 +20,7 @@ TO_PARTIAL, LARGEST_BYTES = 128, 4 << 30
 MOST_IDLE = 0.1
 """The part of workers' turns, at most, that are left without a tile where tiles are whole."""
 BLOCKS_PER_WORKER = 4
-"""How finely work is cut where it is small, so that several workers end together."""
+"""Blocks for each worker where work is small, so that several workers end together."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,8 @@ class Block:
     """A bit for each leaf, tile by tile, which is 1 where nothing of it is stored; empty: none."""
     objects: Mapping[tuple[int, int, int], bytes] = field(default_factory=dict)
     """By tile, part and input: the bytes of each object that the leaf touches, in C order, 0 where
-    none is stored, packed by zlib. Not of leaves that are absent, nor of those whose objects all
-    have the size that the run's terms name."""
+    none is stored, packed by zlib. Leaves of which nothing is stored have no entry, nor have those
+    whose objects all have the size that the run's terms name."""
     passed: bytes = b""
     """As `absent`: 1 where a leaf need not be read."""
 
@@ -163,3 +164,49 @@ def even_runs(costs: Sequence[float] | np.ndarray, wanted: float) -> list[TileRa
     cuts = np.unique(np.searchsorted(reached, marks, side="left") + 1)
     bounds = [0, *(int(cut) for cut in cuts if cut < len(costs)), len(costs)]
     return list(itertools.pairwise(bounds))
+
+
+FAN_IN = (2, 8)
+"""Large, and small partials that one combine takes: powers of two, so that growth keeps whole
+subtrees."""
+LARGE_BYTES = 1 << 20
+"""From here on what partials hold while they wait for each other weighs more than another task."""
+
+
+def fan_in(partial_bytes: int) -> int:
+    """Return how many partials of a size one combine takes."""
+    return FAN_IN[partial_bytes < LARGE_BYTES]
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A tree over some blocks; level 0 are these, the last level is the root."""
+
+    blocks: int
+    fan_in: int
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Nodes of each level.
+
+        >>> Tree(20, 8).sizes, Tree(1, 2).sizes
+        ((20, 3, 1), (1,))
+        """
+        sizes = [self.blocks]
+        while sizes[-1] > 1:
+            sizes.append(-(-sizes[-1] // self.fan_in))
+        return tuple(sizes)
+
+    @property
+    def levels(self) -> int:
+        """Rounds of combining."""
+        return len(self.sizes) - 1
+
+    def children(self, level: int, node: int) -> range:
+        """Return the nodes of level - 1 that a node combines.
+
+        >>> Tree(20, 8).children(1, 2)
+        range(16, 20)
+        """
+        first = node * self.fan_in
+        return range(first, min(first + self.fan_in, self.sizes[level - 1]))

@@ -30,7 +30,7 @@ from chunkfold.stores.addresses import NO_OPTIONS
 from chunkfold.units import size_text
 
 MOST_BYTES = 256 << 20
-"""Of one such input."""
+"""Bytes of one such input, at most."""
 WEIGHTED = tuple(
     name
     for name, one in CATALOGUE.items()
@@ -44,15 +44,15 @@ class BroadcastInput:
     """An input with some of the data's axes, the same along all others."""
 
     name: str
-    """How messages call it."""
+    """The name that messages use."""
     axes: tuple[int, ...]
-    """Of the data, ascending."""
+    """Axes of the data, ascending."""
     values: np.ndarray
     """Over what is selected of these axes, C-contiguous."""
 
     @property
     def floats(self) -> bool:
-        """Whether its numbers may have fractions."""
+        """True if its numbers may have fractions."""
         return self.values.dtype.kind == "f"
 
     @cached_property
@@ -101,7 +101,7 @@ def without_negative(
 ) -> BroadcastInput:
     """Refuse weights below zero where they say how often elements are there, before any read.
 
-    Those that are below zero by rounding only, as the cosine of 90 degrees in float32, are made
+    Weights that are below zero by rounding only, as the cosine of 90 degrees in float32, are made
     zero.
 
     Raises

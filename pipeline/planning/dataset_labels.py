@@ -21,7 +21,7 @@ class DatasetLabels:
     """Labels that are asked for of a Dataset."""
 
     each: Sequence[tuple[Any, frozenset[Hashable], Any, Any]]
-    """What each is made of, its axes, and `by_axis` and `groups` of it."""
+    """For each label its source, its axes, and its `by_axis` and `groups`."""
     resample: Mapping[str, Any]
 
     def along(self, dims: Sequence[Hashable]) -> dict[str, Any]:

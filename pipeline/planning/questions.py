@@ -116,12 +116,10 @@ def refuse_other(name: str, question: object) -> None:
 
 @contextmanager
 def of_question(name: str) -> Iterator[None]:
-    """Say of which question something is wrong, if several are asked."""
+    """Say of which question something is wrong."""
     try:
         yield
     except (PlanError, MonoidError) as error:
-        if not name:
-            raise
         raise type(error)(f"{name}: {error}") from error
 
 

@@ -12,7 +12,7 @@ from chunkfold.boxes import Slices, elements_of, extents_of
 from chunkfold.grid import Piece
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.group_keys import Keys
-from chunkfold.planning.missing_chunks import SPARSE, expected_objects
+from chunkfold.planning.leaf_objects import SPARSE, expected_objects
 from chunkfold.planning.work import Work
 from chunkfold.sources.source import Source
 from chunkfold.stores.expected import Expected, Listed

@@ -11,9 +11,9 @@ from typing import Any, cast
 import numpy as np
 
 from chunkfold.kernels.accumulator.partial import Partial
-from chunkfold.planning.further import Pending
-from chunkfold.planning.nans import since_elements_are
+from chunkfold.planning.next_pass import Pending
 from chunkfold.planning.plan import Plan
+from chunkfold.planning.tiles import since_elements_are
 from chunkfold.results.of_xarray import OfXarray
 from chunkfold.results.result import Result
 from chunkfold.results.results import Results, in_order

@@ -17,9 +17,8 @@ from chunkfold.events import OnEvent, reporter
 from chunkfold.kernels.tuning.decode_request import decode_rates
 from chunkfold.planning.block_data import in_this_process
 from chunkfold.planning.blocks import Block
-from chunkfold.planning.staffing import THREADS, memory_each
 from chunkfold.planning.work import Work
-from chunkfold.planning.workers import Workers, by_cores
+from chunkfold.planning.workers import THREADS, Workers, by_cores, memory_each
 from chunkfold.running.shared_tasks import TasksHere
 from chunkfold.sources.source import Source
 from chunkfold.stores.h5_files import close_idle

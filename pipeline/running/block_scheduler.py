@@ -23,7 +23,7 @@ from chunkfold.events import (
     Waiting,
     WorkerRetired,
 )
-from chunkfold.planning.combine_tree import Tree
+from chunkfold.planning.blocks import Tree
 from chunkfold.planning.plan import Plan
 from chunkfold.running.attempt_counts import AttemptCounts
 from chunkfold.running.backend import Backend, Done, PartialsLostError

@@ -9,7 +9,7 @@ import functools
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -58,8 +58,8 @@ class Folded:
     """The numbers of the groups that partials have, int64, ascending; None: all."""
     beside: tuple[Mapping[int, Partial], ...] = ()
     """For each other question partials of those of its tiles that were met, by their numbers."""
-    extremes: LeafExtremes = field(default_factory=LeafExtremes)
-    """Of leaves that were read, where another read may be spared them."""
+    extremes: LeafExtremes | None = None
+    """Ranges of leaves that were read, where another read may skip some."""
 
     def partials_of_all(self, accumulator: Accumulator, groups: int) -> tuple[Partial, ...]:
         """Return the partials with every one of so many groups."""
@@ -261,7 +261,7 @@ def combine(owned: WorkerDevice, worker: str, work: Work, parts: Sequence[Folded
     profile = combiner.profile()
     own = _reported(owned, worker, tuning, profile=profile)
     report = merge([*(part.report for part in parts), Report(0, {owned.device.identity: own})])
-    extremes = LeafExtremes.together(part.extremes for part in parts)
+    extremes = LeafExtremes.together(part.extremes for part in parts) if work.extremes else None
     return Folded(partials, report, groups=groups, beside=beside, extremes=extremes)
 
 

@@ -11,7 +11,7 @@ from chunkfold.kernels import Partial
 from chunkfold.kernels.fold.selection import RankSelection
 from chunkfold.kernels.geometry import CHOOSE
 from chunkfold.kernels.program.shared_layout import with_components
-from chunkfold.planning.keeping import depth_of
+from chunkfold.planning.in_memory import depth_of
 from chunkfold.planning.work import Work
 from chunkfold.worker.worker_device import WorkerDevice
 

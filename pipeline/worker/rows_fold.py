@@ -10,7 +10,8 @@ from chunkfold.boxes import Slices, place_key
 from chunkfold.kernels import Accumulator, Box, Fold, Partial, Tuning
 from chunkfold.kernels.fold.launch import Input
 from chunkfold.kernels.fold.profile import Profile, merged
-from chunkfold.planning.rows import MOST_OPEN, RowsRead, WayOfRows
+from chunkfold.planning.preaggregation import Preaggregation
+from chunkfold.planning.rows import MOST_OPEN, RowsRead
 from chunkfold.planning.tiles import Combine
 from chunkfold.worker.worker_device import WorkerDevice
 
@@ -24,7 +25,7 @@ class RowsFold:
     def __init__(
         self,
         owned: WorkerDevice,
-        way: WayOfRows,
+        way: Preaggregation,
         tuning: Tuning,
         outputs: int,
         queue: cl.CommandQueue,

@@ -155,9 +155,10 @@ class LeafStream:
         return self._ring.beside
 
     @property
-    def extremes(self) -> LeafExtremes:
-        """The ranges of leaves that were read, where another read may be spared them."""
-        return self._ring.extremes.found()
+    def extremes(self) -> LeafExtremes | None:
+        """The ranges of leaves that were read, where another read may skip some."""
+        found = self._ring.extremes
+        return None if found is None else found.found()
 
     def close(self) -> None:
         """Wait for the device to let go of the buffers."""

@@ -9,8 +9,8 @@ import click
 from chunkfold.api import plan
 from chunkfold.cluster.joining import connect
 from chunkfold.cluster.local_cluster import chosen_devices
-from chunkfold.planning.asking import asked
-from chunkfold.planning.staffing import THREADS, posts
+from chunkfold.planning.resolve import asked
+from chunkfold.planning.workers import THREADS, posts
 from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.cli import options, questions, reduction_options
 from chunkfold.workflows.consoles import lines, out

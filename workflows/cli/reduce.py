@@ -10,8 +10,8 @@ import numpy as np
 
 from chunkfold.api import submit
 from chunkfold.errors import MissingWarning, UnstoredWarning
-from chunkfold.planning.asking import asked
 from chunkfold.planning.request import Request
+from chunkfold.planning.resolve import asked
 from chunkfold.running.run import Run
 from chunkfold.units import size_text
 from chunkfold.workflows.as_json import json_text, jsonable

@@ -10,7 +10,7 @@ import click
 
 from chunkfold.cluster.joining import serve
 from chunkfold.cluster.local_cluster import chosen_devices
-from chunkfold.planning.staffing import THREADS, Post, posts
+from chunkfold.planning.workers import THREADS, Post, posts
 from chunkfold.workflows.cli import options
 from chunkfold.workflows.cli.numbers import Positive, Whole
 from chunkfold.workflows.consoles import err

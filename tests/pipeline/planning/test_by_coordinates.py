@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import chunkfold as cf
 import chunkfold.xarray
-from chunkfold.planning.asking import asked
 from chunkfold.planning.options import Options
+from chunkfold.planning.resolve import asked
 
 pytestmark = pytest.mark.unoptimised
 DIMS = ("time", "lat", "lon")

@@ -14,7 +14,7 @@ from obstore.store import LocalStore as LocalByObstore
 from zarr.storage import ObjectStore
 
 import chunkfold as cf
-from chunkfold.planning import planner, staffing
+from chunkfold.planning import planner, workers
 from chunkfold.stores import fetching, listing, servers
 from tests.web import served
 
@@ -84,7 +84,7 @@ def test_many_chunks_are_asked_for_at_the_same_time(tmp_path: Path):
     with served(tmp_path, delay_s=0.05) as web:
         run = cf.submit(f"{web.url}/a")
         run.result()
-        assert run.plan.readers == staffing.READERS[1]
+        assert run.plan.readers == workers.READERS[1]
         assert web.most_busy > 4
 
 

@@ -1,4 +1,4 @@
-"""How a plan is told: lines for people, and the same as a table for notebooks."""
+"""The text of a plan: lines for people, and the same as a table for notebooks."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from chunkfold.units import size_text
 if TYPE_CHECKING:
     from chunkfold.planning.plan import Plan
 
+
 _MENTIONED = 1.05
-"""How many times chunks are decoded, at least, if that is said."""
+"""Times that chunks are decoded, from which on the text mentions it."""
 _INDENT = 10
 """Columns that headings take."""
 
 
 def lines_of(plan: Plan) -> list[str]:
-    """Say what a plan is: lines of a heading, or of none, and what stands beside it."""
+    """Say what a plan is: lines of a heading, or of none, and a text next to it."""
     told = itertools.chain(
         *_described(plan),
         *(_asked(one, plan) for one in plan.asked),

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkfold as cf
-from chunkfold.planning import answered_by_others, blocks, labelled_rows, planner
+from chunkfold.planning import blocks, planner, roll_up, workers
 from chunkfold.planning.questions import Question
 from chunkfold.planning.work import Work
 from tests.conftest import DEVICES
@@ -48,8 +48,8 @@ COARSER: Mapping[str, Mapping[str, Any]] = {
 @pytest.fixture(autouse=True)
 def few_elements(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make it pay for few elements, on every device; leaves and blocks are several."""
-    monkeypatch.setattr(labelled_rows, "KINDS", frozenset({"cpu", "gpu"}))
-    monkeypatch.setattr(answered_by_others, "LEAST_ELEMENTS", 0)
+    monkeypatch.setattr(workers, "SLOW_BY_KEY", frozenset({"cpu", "gpu"}))
+    monkeypatch.setattr(roll_up, "LEAST_GROUPED", 0)
     monkeypatch.setattr(planner, "LEAF_BYTES", 512)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (1024, 2048))
     monkeypatch.setattr(blocks, "TO_PARTIAL", 0)
@@ -157,9 +157,9 @@ def test_a_question_that_lacks_something_folds_elements(finer: Question, own: Qu
 @pytest.mark.parametrize(
     ("module", "name", "value"),
     [
-        (labelled_rows, "KINDS", frozenset()),
-        (answered_by_others, "LEAST_ELEMENTS", 25),
-        (answered_by_others, "MOST_BYTES", 99),
+        (workers, "SLOW_BY_KEY", frozenset()),
+        (roll_up, "LEAST_GROUPED", 25),
+        (roll_up, "MOST_BYTES", 99),
     ],
 )
 def test_a_question_folds_elements_where_that_is_no_more_work(

@@ -12,16 +12,16 @@ from chunkfold.kernels.monoid.further import Further
 from chunkfold.planning.broadcast_inputs import BroadcastInput
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.grouping import Grouping
-from chunkfold.planning.leaf_extremes import LeafExtremes, passed_by
+from chunkfold.planning.leaf_extremes import LeafExtremes, skipped_leaves
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.planner import make_plan
 from chunkfold.planning.request import Request
 
 Pending = Sequence[tuple[Monoid, Further]]
-"""What was folded, and what is needed further of each."""
+"""Reductions that were folded, and what each asks of another read."""
 
 
-def further_plan(waiting: Sequence[tuple[Plan, Pending]], extremes: LeafExtremes) -> Plan:
+def next_plan(waiting: Sequence[tuple[Plan, Pending]], extremes: LeafExtremes | None) -> Plan:
     """Return the plan of the next read, for the same workers: nothing is opened or listed anew.
 
     It is for all questions that need one: each with its plan, and what its results wait for. Leaves
@@ -35,7 +35,7 @@ def further_plan(waiting: Sequence[tuple[Plan, Pending]], extremes: LeafExtremes
     first, *others = (_further(plan, pending) for plan, pending in waiting)
     plan = waiting[0][0]
     each = ((one.layout, [more for _, more in pending]) for one, pending in waiting)
-    request = replace(first, beside=tuple(others), passed=passed_by(each, extremes))
+    request = replace(first, beside=tuple(others), passed=skipped_leaves(each, extremes))
     again = make_plan(request, plan.listings, plan.terms)
     return replace(again, device=plan.device)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,7 +14,6 @@ from chunkfold.errors import AlignmentWarning, PlanError
 from chunkfold.grid import Axis
 from chunkfold.kernels import as_monoid
 from chunkfold.kernels.errors import MonoidError
-from chunkfold.planning.arranging import arranged
 from chunkfold.planning.asked_labels import several, stands_beside
 from chunkfold.planning.broadcast_inputs import (
     BroadcastInput,
@@ -27,8 +27,8 @@ from chunkfold.planning.grouping import grouping_of
 from chunkfold.planning.options import Options
 from chunkfold.planning.planner import refuse_many_leaves
 from chunkfold.planning.questions import check_questions, of_question
-from chunkfold.planning.request import Request
-from chunkfold.planning.together import refuse_other_windows
+from chunkfold.planning.request import Request, in_storage_order
+from chunkfold.planning.several_questions import refuse_other_windows
 from chunkfold.selections import select
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.aligning import coordinates_of, find_alignment
@@ -51,8 +51,8 @@ def asked(
 
     `source` is what `chunkfold.reduce` takes, and options are those of one question, or of several
     by their names. Two sources whose coordinates have the same values in other orders are paired by
-    these, unless they are to be `by_position`. What memory is enough depends on who works: that is
-    found out by planning.
+    these, unless they are to be `by_position`. The memory that is enough depends on who works:
+    planning finds it out.
 
     Raises
     ------
@@ -63,16 +63,22 @@ def asked(
     each = {"": options} if isinstance(options, Options) else options
     if not alone:
         check_questions(each)
-    requests = arranged(_dated(tuple(_opened(source, each, by_position=by_position))))
-    refuse_other_windows(requests)
+    requests = in_storage_order(_dated(tuple(_opened(source, each, by_position=by_position))))
+    if not alone:
+        refuse_other_windows(requests)
     for request in requests:
-        with of_question(request.question):
+        with _named(request.question):
             _refuse_undefined(request)
             _refuse_empty(request)
     refuse_many_leaves(requests[0])
     if not alone:
         requests = tuple(replace(one, questions=tuple(each)) for one in requests)
     return replace(requests[0], beside=requests[1:]) if requests[1:] else requests[0]
+
+
+def _named(question: str) -> AbstractContextManager[None]:
+    """Name the question in errors, if several are asked."""
+    return of_question(question) if question else nullcontext()
 
 
 def _dated(requests: Sequence[Request]) -> tuple[Request, ...]:
@@ -89,15 +95,22 @@ def _opened(source: Any, each: Mapping[str, Options], *, by_position: bool) -> I
     arrays = data_arrays(source)
     sources: tuple[Source, ...] = ()
     for name, given in each.items():
-        with of_question(name):
-            options = replace(given, selection=with_lists(given.selection))
+        with _named(name):
+            options = given
+            if given.selection is not None:
+                options = replace(given, selection=with_lists(given.selection))
             if arrays is None:
                 sources = sources or _sources(source, options.opening, by_position=by_position)
                 _refuse_other_coordinates(options, sources[0])
-                request = _of(sources, by_positions(options, sources[0]))
+                request = _of(sources, _selected(options, sources[0]))
             else:
                 request = _of_arrays(arrays, _for_arrays(options, arrays))
         yield replace(request, question=name)
+
+
+def _selected(options: Options, data: Source | DataArrays) -> Options:
+    """Return options whose `selection` has the positions that `sel` says."""
+    return by_positions(options, data) if options.sel else options
 
 
 def _of(sources: tuple[Source, ...], options: Options, seen: Named | None = None) -> Request:
@@ -117,12 +130,14 @@ def _of(sources: tuple[Source, ...], options: Options, seen: Named | None = None
     reduced = tuple(n for n, entry in enumerate(chosen) if n in named or entry.dropped)
     made = Request(
         sources,
-        # What was given beside the source may be anything, such as files that are open.
+        # Labels, weights and masks may be anything, such as files that are open.
         options.alone(),
         chosen,
         reduced,
         tuple(packing_of(one) if options.mask_and_scale else None for one in sources),
-        grouping_of(options, first, chosen, reduced),
+        grouping_of(options, first, chosen, reduced)
+        if options.by is not None or options.resample
+        else None,
         _held(options, first, chosen),
     )
     if not options.allow_empty and any(one.cells.size and not one.length for one in selected):
@@ -135,7 +150,7 @@ def _of(sources: tuple[Source, ...], options: Options, seen: Named | None = None
 def _of_arrays(arrays: DataArrays, options: Options) -> Request:
     """Return a reduction of what xarray holds, by the axes of what it is read from."""
     _refuse_other_coordinates(options, arrays)
-    options = by_positions(options, arrays)
+    options = _selected(options, arrays)
     made, axes = _of(arrays.sources, options, arrays), arrays.axes
     chosen = arrays.stored(made.chosen)
     dropped = {n for n, entry in enumerate(chosen) if entry.dropped}
@@ -154,16 +169,17 @@ def _of_arrays(arrays: DataArrays, options: Options) -> Request:
 
 
 def _refuse_other_coordinates(options: Options, data: Source | DataArrays) -> None:
-    """See that what goes along the data is of their places."""
+    """See that labels, weights and masks have the coordinates of the data."""
     along = [("weights", options.weights), ("where", options.mask)]
-    each = several(options.by, partial(stands_beside, data))
-    labels = (one.of if isinstance(one, Bins) else one for one in each)
-    for what, given in (*along, *(("by", one) for one in labels)):
+    if options.by is not None:
+        each = several(options.by, partial(stands_beside, data))
+        along += (("by", one.of if isinstance(one, Bins) else one) for one in each)
+    for what, given in along:
         refuse_other_coordinates(what, given, data)
 
 
 def _for_arrays(options: Options, arrays: DataArrays) -> Options:
-    """Say what xarray decides where nobody does: what is decoded, which NaN are left out."""
+    """Set options that are not given as xarray has them: values to decode, NaN to leave out."""
     unpacked = arrays.unpacked(ask=bool(options.mask_and_scale))
     options = replace(options, mask_and_scale=any(unpacked))
     if options.skipna is not None:
@@ -237,7 +253,7 @@ def _refuse_undefined(request: Request) -> None:
     except MonoidError as error:
         named = request.data_arrays or request
         raise MonoidError(f"{named.name}: {error}") from error.__cause__
-    if request.numbering is not None and request.reads_again:
+    if request.numbering is not None and request.reads_again():
         several = [s.monoid.as_written for s in request.bound().statistics if s.monoid.reads > 1]
         raise PlanError(
             f"{', '.join(several)} of {request.name} is read several times, which groups by bins "

@@ -1,24 +1,24 @@
-"""Whether all elements of an output are kept, so that some can be chosen in one read."""
+"""Elements that workers keep in memory to read the data once, and results between two reads."""
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
+
+from chunkfold.errors import PlanError
 from chunkfold.kernels.accumulator.chooser import Chooser
 from chunkfold.kernels.catalogue.window_modes import mode_bytes
 from chunkfold.kernels.fold.selection import selection_bytes
+from chunkfold.planning.broadcast_inputs import MOST_BYTES
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaves import leaf_elements
 from chunkfold.planning.request import Request
 from chunkfold.planning.workers import Terms
+from chunkfold.units import size_text
 
 LEAST_OUTPUTS = 64
-"""Of a tile, that keep a device busy: ranks of fewer are found digit by digit."""
-
-
-def saves_reads(request: Request, terms: Terms) -> bool:
-    """Whether a request that keeps nothing reads the data more than once."""
-    return any(one.monoid.reads > 1 for one in request.bound(fp64=terms.fp64).statistics)
+"""Outputs of a tile that keep a device busy: ranks of fewer are found digit by digit."""
 
 
 def choosers_of(request: Request, terms: Terms) -> tuple[Chooser, ...]:
@@ -28,10 +28,10 @@ def choosers_of(request: Request, terms: Terms) -> tuple[Chooser, ...]:
 
 
 def keepable(request: Request, layout: Layout, terms: Terms, *, once: bool = False) -> bool:
-    """Whether the elements of a tile of outputs are worth keeping, and fit a device's buffer.
+    """Tell if the elements of a tile of outputs are worth keeping, and fit a device's buffer.
 
-    `once`: they are worth it, however long that takes. Those of windows are not kept, nor of
-    groups by the elements' own values.
+    `once`: they are worth it, however long that takes. Elements of windows are not kept, nor
+    elements that are grouped by their own values.
     """
     if (
         request.numbering is not None
@@ -54,8 +54,6 @@ def kept_bytes(request: Request, layout: Layout, terms: Terms) -> int:
     if request.modes:
         shape = [int(axis.lengths.max(initial=0)) for axis in layout.axes]
         return mode_bytes(shape, request.factors(range(len(shape))))
-    if not request.keeping:
-        return 0
     elements = layout.most_outputs * depth_of(layout) + leaf_elements(layout)
     return sum(elements * itemsize for itemsize in _itemsizes(request, terms))
 
@@ -71,3 +69,29 @@ def _itemsizes(request: Request, terms: Terms) -> list[int]:
     kept = {one.component for one in choosers_of(request, terms)}
     slots = {slot.component: slot for slot in accumulator.scalars}
     return [slots[n].dtype.itemsize for n in sorted(kept)]
+
+
+def refuse_much_between_reads(request: Request) -> None:
+    """Refuse what is read several times and has more to hold of each output than workers do.
+
+    Raises
+    ------
+    PlanError
+        If it has.
+    """
+    several = [one.monoid.as_written for one in request.bound().statistics if one.monoid.reads > 1]
+    if not several:
+        return
+    along = [n for n in range(len(request.chosen)) if n not in request.reduced]
+    if request.grouping is not None:
+        along = sorted({*along, *request.grouping.keys.axes})
+    value = np.dtype(np.result_type(*(source.dtype for source in request.sources)))
+    nbytes = value.itemsize
+    for axis in along:
+        nbytes *= request.chosen[axis].length
+    if nbytes > MOST_BYTES:
+        raise PlanError(
+            f"{', '.join(several)} of {request.name} is read several times, and workers hold "
+            f"{size_text(nbytes)} of what a read has found, beyond {size_text(MOST_BYTES)}: "
+            "select less at a time"
+        )

@@ -82,6 +82,6 @@ def to_a_graph(source: Source) -> bool:
     )
 
 
-def in_this_process(source: Source) -> bool:
+def to_this_process(source: Source) -> bool:
     """Tell if blocks bring a source where they run in the process that has it."""
     return not source.travels and not source.here

@@ -31,18 +31,18 @@ class Block:
     tiles: tuple[int, int]
     """First tile, and the one behind the last."""
     parts: tuple[int, int]
-    absent: bytes = b""
-    """A bit for each leaf, tile by tile, which is 1 where nothing of it is stored; empty: none."""
+    unstored: bytes = b""
+    """A bit for each leaf, tile by tile: 1 where nothing of it is stored; empty: none is so."""
     objects: Mapping[tuple[int, int, int], bytes] = field(default_factory=dict)
     """By tile, part and input: the bytes of each object that the leaf touches, in C order, 0 where
     none is stored, packed by zlib. Leaves of which nothing is stored have no entry, nor have those
     whose objects all have the size that the run's terms name."""
     passed: bytes = b""
-    """As `absent`: 1 where a leaf need not be read."""
+    """As `unstored`: 1 where a leaf need not be read."""
 
-    def absent_parts(self, tile: int) -> np.ndarray:
+    def unstored_parts(self, tile: int) -> np.ndarray:
         """Return which of the parts of a tile are not stored: bool, (parts,)."""
-        return self._bits(self.absent, tile)
+        return self._bits(self.unstored, tile)
 
     def passed_parts(self, tile: int) -> np.ndarray:
         """Return which of the parts of a tile need not be read: bool, (parts,)."""
@@ -57,21 +57,21 @@ class Block:
         return bits[at : at + last - first]
 
     def of_leaf(self, leaf: tuple[int, int], called: tuple[int, int]) -> Block:
-        """Return a block of one of its leaves, by tile and part, which is called by others then."""
+        """Return a block of one of its leaves, by tile and part, and number it as `called`."""
         tile, part = leaf
-        absent = b"\x80" if self.absent_parts(tile)[part - self.parts[0]] else b""
+        unstored = b"\x80" if self.unstored_parts(tile)[part - self.parts[0]] else b""
         objects = {
             (*called, number): known
             for (*at, number), known in self.objects.items()
             if (*at,) == leaf
         }
         tiles, parts = ((n, n + 1) for n in called)
-        return Block(self.number, tiles, parts, absent, objects)
+        return Block(self.number, tiles, parts, unstored, objects)
 
 
 def cut_blocks(
     costs: np.ndarray,
-    absent: np.ndarray,
+    unstored: np.ndarray,
     workers: int,
     partial_bytes: int,
     *,
@@ -88,7 +88,7 @@ def cut_blocks(
     ----------
     costs
         Of each leaf, in decoded bytes that take as long: (tiles, parts).
-    absent
+    unstored
         Which leaves have nothing stored: bool, of the same shape.
     workers
         Among whom blocks are to be shared.
@@ -124,7 +124,7 @@ def cut_blocks(
     for number, (tiles, parts) in enumerate(_runs(costs, of_tiles, wanted, whole=whole)):
         bits = (
             np.packbits(within).tobytes() if within.any() else b""
-            for within in (one[slice(*tiles), slice(*parts)] for one in (absent, over))
+            for within in (one[slice(*tiles), slice(*parts)] for one in (unstored, over))
         )
         missing, left_out = bits
         blocks.append(Block(number, tiles, parts, missing, passed=left_out))

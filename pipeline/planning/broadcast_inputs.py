@@ -123,7 +123,7 @@ def without_negative(
     along = ", ".join(repr(one) if isinstance(one, str) else f"axis {one}" for one in names)
     raise PlanError(
         f"{weights.name}: {values[first]} is below zero, but weights of {', '.join(dividing)} say "
-        f"how often an element is there: the first such stands at {place} along {along}; give zero "
+        f"how often an element counts: the first is at {place} along {along}; give zero "
         "or more"
     )
 
@@ -202,7 +202,7 @@ def _opened(
     if array.nbytes > MOST_BYTES:
         raise PlanError(
             f"{name}: {size_text(array.nbytes)} are more than the {size_text(MOST_BYTES)} that "
-            "each worker holds of it: give it as a second source, with an op of two inputs such "
+            "each worker keeps of it: give it as a second source, with an op of two inputs such "
             "as 'weighted_mean'"
         )
     try:

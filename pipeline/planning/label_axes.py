@@ -114,7 +114,7 @@ def _by_extents(given: GivenLabels, source: Named, reduced: set[int]) -> Sequenc
     found = "several of its axes have" if usable else "none of its axes have"
     raise PlanError(
         f"{given.name}: labels have shape {given.shape}, and {source.name} has {source.shape}: "
-        f"{found} these extents; name those that are meant with by_axis="
+        f"{found} this shape; name those that are meant with by_axis="
     )
 
 

@@ -1,4 +1,4 @@
-"""The stored objects that leaves touch, and the objects that tasks are told of."""
+"""The stored objects that leaves touch, and the objects that tasks are given."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ class StoredLeaves:
         return np.asarray(sum(one.held for one in self.stored.values()))
 
     @cached_property
-    def absent(self) -> np.ndarray:
+    def unstored(self) -> np.ndarray:
         """Leaves of which nothing is stored: bool, (tiles, parts)."""
         leaves = (self.layout.tiles, self.layout.parts)
         return np.zeros(leaves, bool) if self.held is None else self.held == 0
@@ -192,7 +192,7 @@ class StoredLeaves:
             costs = held * (costs.sum() / max(1, held.sum()))
         if not accumulator.takes_first or (groups > 1 and accumulator.uses_index):
             itemsize = sum(source.dtype.itemsize for source in self.sources)
-            costs = costs + self.absent * layout.leaf_elements() * itemsize / VIRTUAL_COST
+            costs = costs + self.unstored * layout.leaf_elements() * itemsize / VIRTUAL_COST
         outputs = groups * layout.outputs / max(1, layout.tiles)
         return np.asarray(costs + outputs * accumulator.nbytes / max(1, layout.parts))
 
@@ -249,8 +249,8 @@ def with_objects(
         leaves.reshape(-1)
         for leaves in np.meshgrid(np.arange(*block.tiles), np.arange(*block.parts), indexing="ij")
     )
-    absent = [block.absent_parts(tile) for tile in range(*block.tiles)]
-    read = ~np.concatenate(absent) if absent else np.zeros(0, bool)
+    unstored = [block.unstored_parts(tile) for tile in range(*block.tiles)]
+    read = ~np.concatenate(unstored) if unstored else np.zeros(0, bool)
     tiles, parts = tiles[read], parts[read]
     noted: dict[tuple[int, int, int], bytes] = {}
     for number, (source, listing, known) in enumerate(zip(sources, listings, terms, strict=True)):

@@ -45,10 +45,10 @@ class Missing:
         along = int(np.argmax(sizes.shape))
         for some in np.array_split(chosen[along], -(-objects // _AT_ONCE) or 1):
             each = [*chosen[:along], some, *chosen[along + 1 :]]
-            absent = sizes[np.ix_(*each)] == 0
-            lacking += int(np.count_nonzero(absent))
+            lacks = sizes[np.ix_(*each)] == 0
+            lacking += int(np.count_nonzero(lacks))
             if lacking and len(first) < _NAMED:
-                for place in np.argwhere(absent)[: _NAMED - len(first)].tolist():
+                for place in np.argwhere(lacks)[: _NAMED - len(first)].tolist():
                     first.append(tuple(int(n[m]) for n, m in zip(each, place, strict=True)))
         return cls(lacking, objects, first)
 

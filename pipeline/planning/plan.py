@@ -54,7 +54,7 @@ class Plan:
     """Most decoded bytes of a leaf of one input."""
     nbytes: int
     """Decoded bytes that will be read: not those of objects that are known not to be stored."""
-    absent: int
+    unstored: int
     """Leaves of which nothing is stored: they are not read."""
     passed: int
     """Elements that are not read, since they do not count any more."""

@@ -133,8 +133,8 @@ def _reduced(plan: Plan) -> Iterator[str]:
 
 def _cut(plan: Plan) -> Iterator[str]:
     """Say into what the work is cut."""
-    absent = f"; nothing is stored of {plan.absent:,}" if plan.absent else ""
-    yield f"leaves    {plan.layout.leaves:,} of at most {size_text(plan.leaf_bytes)}{absent}"
+    unstored = f"; nothing is stored of {plan.unstored:,}" if plan.unstored else ""
+    yield f"leaves    {plan.layout.leaves:,} of at most {size_text(plan.leaf_bytes)}{unstored}"
 
 
 def _results(plan: Plan) -> Iterator[str]:
@@ -158,7 +158,7 @@ def _held(plan: Plan) -> Iterator[str]:
     for one in plan.held:
         axes = "axis" if len(one.axes) == 1 else "axes"
         along = f"along {axes} {', '.join(map(str, one.axes))}" if one.axes else "one for all"
-        yield f"beside    {one.name}, {one.values.dtype}, {along}: {size_text(one.values.nbytes)}"
+        yield f"broadcast {one.name}, {one.values.dtype}, {along}: {size_text(one.values.nbytes)}"
 
 
 def _grouped(plan: Plan) -> Iterator[str]:
@@ -185,9 +185,9 @@ def _one_by_one(plan: Plan) -> Iterator[str]:
     parts = plan.accumulator.components
     ready = (lambda part: not reads_index(part)) if plan.grouping else takes_first
     names = dict.fromkeys(part.origin for part in parts if not ready(part))
-    if names and plan.absent:
+    if names and plan.unstored:
         yield (
-            f"fill values of {plan.absent:,} of them are made and folded one by one: "
+            f"fill values of {plan.unstored:,} of them are reduced one by one: "
             f"{', '.join(names)} may read each index"
         )
 

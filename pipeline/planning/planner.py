@@ -224,7 +224,7 @@ def _planned(
     blocks = (
         cut_blocks(
             costs,
-            stored.absent,
+            stored.unstored,
             terms.workers,
             partial_bytes,
             with_data=not all(source.travels for source in sources),
@@ -249,7 +249,7 @@ def _planned(
         leaf_bytes=most_of_leaf,
         nbytes=round(decoded.sum()),
         passed=0 if passed is None else int(layout.leaf_elements()[passed].sum()),
-        absent=int((stored.absent & (layout.leaf_elements() > 0)).sum()),
+        unstored=int((stored.unstored & (layout.leaf_elements() > 0)).sum()),
         memory=at_once.memory,
         threads=at_once.threads,
         readers=at_once.readers,

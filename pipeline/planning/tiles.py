@@ -253,7 +253,7 @@ def _counted(statistic: Statistic, whole: Partial) -> np.ndarray | None:
     return whole.arrays[slots[0]] if slots else None
 
 
-def levels_of(plan: Plan) -> Levels | None:
+def kernel_levels(plan: Plan) -> Levels | None:
     """Return what kernels make of elements where a tile is one leaf; None if they cannot.
 
     They make what partials are finished to, bit by bit, or say that they may not have.

@@ -27,7 +27,7 @@ from chunkfold.planning.leaf_objects import ListingTerms
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.preaggregation import Preaggregation, preaggregated
 from chunkfold.planning.roll_up import RollUp
-from chunkfold.planning.tiles import TileFinishing, finishing_of, levels_of
+from chunkfold.planning.tiles import TileFinishing, finishing_of, kernel_levels
 from chunkfold.settings import retry_seconds
 from chunkfold.sources.dask_division import Division, Own
 from chunkfold.sources.dask_source import with_keys, with_tasks
@@ -268,7 +268,7 @@ class Work:
             plan.choosers,
             tasks,
             finishing_of(plan),
-            levels_of(plan) if plan.request.streams else None,
+            kernel_levels(plan) if plan.request.streams else None,
             tuple(
                 cls._of(f"{run}-{number}", one, sources, None)
                 for number, one in enumerate(plan.beside, 1)

@@ -68,7 +68,7 @@ def parts_of(
     or every one, where it may make something else of each.
     """
     needed = ~block.passed_parts(tile)
-    numbers, absent = np.arange(*block.parts)[needed], block.absent_parts(tile)[needed]
+    numbers, absent = np.arange(*block.parts)[needed], block.unstored_parts(tile)[needed]
     outputs, itemsizes = elements_of(place), [s.dtype.itemsize for s in work.sources]
     depths = work.layout.part_depths(tile, numbers, place)
     fills_implicitly, implicit, parts = work.fills_implicitly, 0, list[TileLeaf]()

@@ -151,7 +151,7 @@ def _kinds(plan: Plan, work: Work, buffer_bytes: int) -> _Kinds:
             _folded(read.told) for read in _reads(work, output_box, buffer_bytes)
         ]
         found.setdefault(kernels, {}).update(dict.fromkeys(boxes))
-    if plan.absent:  # of fill values one element is folded, and then squared
+    if plan.unstored:  # of fill values one element is folded, and then squared
         found.setdefault(frozenset({"flat"}), {})[box((1,), (0,))] = None
     return found
 

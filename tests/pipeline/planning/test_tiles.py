@@ -16,7 +16,7 @@ from chunkfold.planning.options import Options
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.planner import make_plan
 from chunkfold.planning.resolve import asked
-from chunkfold.planning.tiles import levels_of
+from chunkfold.planning.tiles import kernel_levels
 from chunkfold.planning.work import Work
 from chunkfold.planning.workers import Terms
 from chunkfold.workflows.pyramid_plan import plan_pyramid
@@ -92,7 +92,7 @@ def pyramid(folder: Path, dtype: str, **given: Any) -> Plan:
 @pytest.mark.parametrize("dtype", ["float32", "uint8", "int32"])
 def test_kernels_make_levels_of_plain_ops_of_narrow_elements(tmp_path: Path, dtype: str, op: Any):
     plan = pyramid(tmp_path, dtype, op=op)
-    assert levels_of(plan) == Levels(op, dtype, (1, 2, 2), 2)
+    assert kernel_levels(plan) == Levels(op, dtype, (1, 2, 2), 2)
 
 
 @pytest.mark.parametrize(
@@ -117,13 +117,16 @@ def test_kernels_make_levels_of_plain_ops_of_narrow_elements(tmp_path: Path, dty
 def test_kernels_make_no_levels_that_are_asked_for_otherwise(
     tmp_path: Path, dtype: str, given: dict[str, Any]
 ):
-    assert levels_of(pyramid(tmp_path, dtype, **given)) is None
+    assert kernel_levels(pyramid(tmp_path, dtype, **given)) is None
 
 
 def test_kernels_make_no_levels_of_bytes_in_another_order(tmp_path: Path):
     group = zarr.open_group(str(tmp_path / "a"), mode="w", zarr_format=2)
     group.create_array("0", shape=(64, 64), chunks=(32, 32), dtype=">f4")
-    assert levels_of(cf.plan(plan_pyramid(tmp_path / "a" / "0", tmp_path / "b", 2).request)) is None
+    assert (
+        kernel_levels(cf.plan(plan_pyramid(tmp_path / "a" / "0", tmp_path / "b", 2).request))
+        is None
+    )
 
 
 HOLES = [1.0, np.nan, 3.0, 4.0]

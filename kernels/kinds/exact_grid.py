@@ -25,10 +25,10 @@ from collections.abc import Mapping, Sequence
 from chunkfold.kernels.dtypes import STORED
 from chunkfold.kernels.exact.limbs import Limbs
 from chunkfold.kernels.expressions.nodes import Node
-from chunkfold.kernels.program.element_code import mask, named_lanes
-from chunkfold.kernels.program.exact_sum_code import ExactSum
-from chunkfold.kernels.program.kind import Kind
-from chunkfold.kernels.program.opencl_code import generated, instance, joined, library
+from chunkfold.kernels.kinds.exact_sum import ExactSum
+from chunkfold.kernels.kinds.kind import Kind
+from chunkfold.kernels.opencl.element_code import mask, named_lanes
+from chunkfold.kernels.opencl.opencl_code import generated, instance, joined, library
 
 LOG_COUNT = 8
 """A lane adds up to 2**LOG_COUNT elements on one grid. More would leave less span, fewer would have

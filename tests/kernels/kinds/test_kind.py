@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from chunkfold.kernels import Accumulator, as_monoid, bind, histogram
+from chunkfold.kernels.kinds import kinds_of
+from chunkfold.kernels.kinds.kind import Kind
+from chunkfold.kernels.kinds.position import only_positions
 from chunkfold.kernels.listing.preprocessed import preprocessed
 from chunkfold.kernels.program.header import header
-from chunkfold.kernels.program.kind import Kind
-from chunkfold.kernels.program.kinds import kinds_of
-from chunkfold.kernels.program.position import only_positions
 
 LOOKS = {"look", "farthest", "nearer"}
 """Of positions, where nothing else is folded."""

@@ -7,11 +7,17 @@ from collections.abc import Sequence
 from chunkfold.kernels.accumulator.component import BoundField
 from chunkfold.kernels.dtypes import FIELD, literal
 from chunkfold.kernels.expressions.style import LANES
-from chunkfold.kernels.program.element_code import mask, named_lanes
-from chunkfold.kernels.program.kind import Kind
-from chunkfold.kernels.program.opencl_code import assigned, instance, joined, library
-from chunkfold.kernels.program.plain import Plain
-from chunkfold.kernels.program.vectors import kept, zero_lanes
+from chunkfold.kernels.kinds.kind import KeyedCode, KeyedPlace, Kind
+from chunkfold.kernels.kinds.plain import Plain, unsigned_key
+from chunkfold.kernels.opencl.element_code import (
+    kept,
+    lifted,
+    mask,
+    named_lanes,
+    where_present,
+    zero_lanes,
+)
+from chunkfold.kernels.opencl.opencl_code import assigned, instance, joined, library
 
 
 class Position(Plain):
@@ -70,6 +76,24 @@ static void {self.name}_look({self.name}_nearest *nearest, const values_t *v)
             FARTHEST=literal(key.zero, key.dtype),
         )
         return joined([super().source(), nearer])
+
+    def by_key(self, place: KeyedPlace) -> KeyedCode:
+        """Keep extremes; then find their least index in a second look at the elements.
+
+        Of indices the greatest complement is kept: 0 is that of nothing.
+        """
+        key, of_extremes = self._key, super().by_key(place)
+        index, word = place.words[self._index.name], place.words[key.name]
+        found = f"""\
+{lifted(FIELD[key.dtype], "n", key)}
+        volatile __global ulong *at = (volatile __global ulong *)words + {2 * index} * entries;
+        if ({unsigned_key("n", key)} == (ulong)words[{2 * word} * entries] && *at < ~i)
+            atom_max(at, ~i);"""
+        member = f"a->{self.name}.{self._index.name}"
+        ended = f"    if (words[{index}]) {member} = (long)~words[{index}];"
+        return of_extremes._replace(
+            find=where_present(self.part, found), end=joined([of_extremes.end, ended])
+        )
 
 
 def only_positions(kinds: Sequence[Kind]) -> bool:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from chunkfold.kernels.accumulator.component import BoundField
 from chunkfold.kernels.expressions.style import LANES, ONE
-from chunkfold.kernels.program.element_code import head, head_of_lanes
-from chunkfold.kernels.program.inputs import lanes_readable
-from chunkfold.kernels.program.kind import Kind
-from chunkfold.kernels.program.opencl_code import assigned, instance, joined, library
-from chunkfold.kernels.program.vectors import kept
+from chunkfold.kernels.kinds.kind import KeyedCode, KeyedPlace, Kind
+from chunkfold.kernels.opencl.element_code import head, head_of_lanes, kept, lifted, where_present
+from chunkfold.kernels.opencl.inputs import lanes_readable
+from chunkfold.kernels.opencl.opencl_code import assigned, instance, joined, library
 
 
 class Counters(Kind):
@@ -30,6 +29,24 @@ static void {c}_begin({c}_state *state) {{ state->table = 0; }}
         vectors = lanes_readable(self.accumulator) and not field.adds
         lanes = instance(c, library("single_lanes.clh"), TABLED=1, STEPPED=int(vectors))
         return joined([one, lanes, self._steps(field) if vectors else ""])
+
+    def by_key(self, place: KeyedPlace) -> KeyedCode:
+        """Count an element in the counters of its key."""
+        (field,) = self.part.fields
+        if field.adds:
+            return KeyedCode(
+                counted=f"""\
+    {{
+        {self.holder}_state s;
+        s.table = tables + {place.table};
+        {self.name}_step(&s, v, i);
+    }}"""
+            )
+        counted = f"""\
+{lifted("long", "counter", field)}
+        if (counter >= 0 && counter < {field.entries})
+            chf_count_on(&runs[{place.counter}], tables + {place.table} + counter);"""
+        return KeyedCode(counted=where_present(self.part, counted))
 
     def _steps(self, field: BoundField) -> str:
         """Return what finds the counters of lanes together, and counts them one by one."""

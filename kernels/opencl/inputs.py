@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.dtypes import STORED
-from chunkfold.kernels.program.opencl_code import joined
-from chunkfold.kernels.program.unpacking import held_type, unpacked_lanes, unpacked_one
+from chunkfold.kernels.opencl.opencl_code import joined
+from chunkfold.kernels.opencl.unpacking import held_type, unpacked_lanes, unpacked_one
 
 _UNSIGNED = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
 

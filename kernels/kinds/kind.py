@@ -1,14 +1,49 @@
-"""What kernels ask of a component of an accumulator, of whatever kind it is."""
+"""A kind of component: what kernels ask of it."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.accumulator.component import Component
 from chunkfold.kernels.expressions.nodes import Node
+
+
+class KeyedPlace(NamedTuple):
+    """Where a component's fields are in tables that work-items share (kernels/cl/keyed/)."""
+
+    targets: Mapping[str, str]
+    """The member of `contribution_t` that each field, or state field, adds to."""
+    words: Mapping[str, int]
+    """The number of each one's word in global memory."""
+    exact: int
+    """Exact sums before it."""
+    counter: int
+    """Components of counters before it."""
+    table: int
+    """Counters and limbs before its own, in the tables of an entry."""
+
+
+class KeyedCode(NamedTuple):
+    """What a component does by key: statements of the functions in keyed/generated.clh."""
+
+    take: str = ""
+    """Add what is quickly added of an element `v` to `p`."""
+    take_rest: str = ""
+    counted: str = ""
+    """Count an element in counters."""
+    find: str = ""
+    sample: str = ""
+    settle: str = ""
+    end: str = ""
+    """Give an accumulator `a` what `words` hold."""
+    doubles: str = ""
+    """Functions that the others call."""
+    firsts: str = ""
+    """Take the first digits of four elements."""
 
 
 @dataclass(frozen=True)
@@ -110,3 +145,7 @@ class Kind(ABC):
     def common(self) -> frozenset[str]:
         """Fields of lanes that all have in common."""
         return frozenset()
+
+    def by_key(self, place: KeyedPlace) -> KeyedCode:
+        """Return what it does in tables that work-items share; it has deposits (traits.py)."""
+        raise TypeError(f"{self.told} deposits nothing in tables: {place}")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.accumulator.component import Component
-from chunkfold.kernels.accumulator.indices import is_position
-from chunkfold.kernels.program.counters import Counters
-from chunkfold.kernels.program.exact_sum_code import ExactSum, IntegerSum
-from chunkfold.kernels.program.kind import Kind
-from chunkfold.kernels.program.plain import Plain
-from chunkfold.kernels.program.position import Position
-from chunkfold.kernels.program.streams import StateStream
+from chunkfold.kernels.accumulator.traits import traits_of
+from chunkfold.kernels.kinds.counters import Counters
+from chunkfold.kernels.kinds.exact_sum import ExactSum, IntegerSum
+from chunkfold.kernels.kinds.kind import Kind
+from chunkfold.kernels.kinds.plain import Plain
+from chunkfold.kernels.kinds.position import Position
+from chunkfold.kernels.kinds.stateful import Stateful
 
 
 def kinds_of(accumulator: Accumulator) -> list[Kind]:
@@ -25,6 +25,6 @@ def _kind_of(part: Component) -> type[Kind]:
         return ExactSum if part.limbs.terms else IntegerSum
     if part.table:
         return Counters
-    if is_position(part):
+    if traits_of(part).is_position:
         return Position
-    return StateStream if part.state else Plain
+    return Stateful if part.state else Plain

@@ -1,4 +1,4 @@
-"""What one element adds to an exact sum of its key: digits, or what does not fit them to limbs.
+"""Add an element to the exact sum of its key: as digits, or to limbs where it has too many.
 
 `f` is the number of the exact sum, `kernels/cl/keyed/digits.clh` says what digits are.
 """
@@ -6,17 +6,25 @@
 from __future__ import annotations
 
 from chunkfold.kernels.accumulator.component import BoundField, Component
-from chunkfold.kernels.expressions.style import ONE
-from chunkfold.kernels.program.opencl_code import assigned
-from chunkfold.kernels.program.shared_layout import MOST_DIGITS, ordinary_digits
+from chunkfold.kernels.kinds.kind import KeyedCode, KeyedPlace
+from chunkfold.kernels.opencl.element_code import lifted, where_present
+from chunkfold.kernels.opencl.opencl_code import defined
+
+MOST_DIGITS = defined("keyed/digits.clh", "CHF_MOST_DIGITS")
+"""Digits of an exact sum, at most."""
+_BITS = 34
+"""Bits that a digit has at least where up to 2**28 elements are added."""
 
 
-def lifted(ctype: str, name: str, field: BoundField) -> str:
-    """Declare a name for what a field lifts an element to."""
-    return f"    {ctype} {name};\n{assigned([(name, field.lift)], ONE)}"
+def ordinary_digits(part: Component) -> int:
+    """Return how many digits hold an ordinary value of an exact sum."""
+    limbs = part.limbs
+    assert limbs is not None
+    assert limbs.format is not None
+    return min(MOST_DIGITS, -(-limbs.power * limbs.format.precision // _BITS))
 
 
-def sampled(f: int, field: BoundField) -> str:
+def _sampled(f: int, field: BoundField) -> str:
     """Keep the greatest exponent of what is summed."""
     assert field.limbs is not None
     power = "y * y" if field.limbs.power == 2 else "y"
@@ -60,7 +68,7 @@ def _added(f: int, digits: int) -> str:
     )
 
 
-def digits_added(f: int, part: Component) -> str:
+def _digits_added(f: int, part: Component) -> str:
     """Add the digits of what is summed exactly, if they fit."""
     if ordinary_digits(part) == 1:
         return f"""\
@@ -76,7 +84,7 @@ def digits_added(f: int, part: Component) -> str:
     }}"""
 
 
-def double_of(f: int, part: Component, known: str) -> str:
+def _double_of(f: int, part: Component, known: str) -> str:
     """Return the function that makes an element a double, whether it is there or not."""
     of = part.fields[0].limbs
     assert of is not None
@@ -89,14 +97,14 @@ static double chf_double{f}(value_t v, ulong i)
 }}"""
 
 
-def first_digits(f: int) -> str:
+def _first_digits(f: int) -> str:
     """Take the first digits of four elements at once."""
     each = ", ".join(f"chf_double{f}(v[{j}], i + {j} * di)" for j in range(4))
     place = f"scales->scale[{f}], scales->base"
     return f"    of->fits[{f}] = chf_first_digits((double4)({each}), {place}, &of->digits[{f}]);"
 
 
-def rest_added(f: int, part: Component, at: int) -> str:
+def _rest_added(f: int, part: Component, at: int) -> str:
     """Add what did not fit: more digits, or else to limbs."""
     of = part.fields[0].limbs
     assert of is not None
@@ -120,7 +128,7 @@ def rest_added(f: int, part: Component, at: int) -> str:
     }}"""
 
 
-def settled(f: int, field: BoundField, at: int) -> str:
+def _settled(f: int, field: BoundField, at: int) -> str:
     """Deposit the sums of digits in limbs."""
     assert field.limbs is not None
     limbs, low = f"limbs + {at}", field.limbs.low
@@ -128,4 +136,18 @@ def settled(f: int, field: BoundField, at: int) -> str:
     return (
         f"chf_deposit_sum({limbs}, {low}, low, {unit}); "
         f"chf_deposit_sum({limbs}, {low}, high, {unit} + 32);"
+    )
+
+
+def exact_by_key(part: Component, place: KeyedPlace, known: str) -> KeyedCode:
+    """Return what an exact sum does by key; `known` names the elements."""
+    f, field, quick = place.exact, part.fields[0], ordinary_digits(part) == 1
+    settles = _settled(f, field, place.table)
+    return KeyedCode(
+        take=where_present(part, _digits_added(f, part)),
+        take_rest=where_present(part, _rest_added(f, part, place.table)),
+        sample=where_present(part, _sampled(f, field)),
+        settle=f"if (w / CHF_MOST_DIGITS == {f}) {{ {settles} return; }}",
+        doubles=_double_of(f, part, known) if quick else "",
+        firsts=_first_digits(f) if quick else "",
     )

@@ -5,22 +5,29 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from chunkfold.kernels.accumulator.component import BoundState, NamedTrees
+from chunkfold.kernels.accumulator.traits import traits_of
 from chunkfold.kernels.dtypes import FIELD, literal
 from chunkfold.kernels.expressions.nodes import Node, walk
 from chunkfold.kernels.expressions.style import LANES, ONE
+from chunkfold.kernels.kinds.kind import KeyedCode, KeyedPlace
+from chunkfold.kernels.kinds.plain import Plain
 from chunkfold.kernels.monoid.checks import read_fields
-from chunkfold.kernels.program.element_code import head, head_of_lanes
-from chunkfold.kernels.program.joins import joins
-from chunkfold.kernels.program.opencl_code import assigned, joined
-from chunkfold.kernels.program.plain import Plain
-from chunkfold.kernels.program.vectors import kept, mask_of, members, of_two
+from chunkfold.kernels.opencl.element_code import (
+    head,
+    head_of_lanes,
+    kept,
+    mask_of,
+    members,
+    of_two,
+)
+from chunkfold.kernels.opencl.opencl_code import assigned, joined
 
 _FIRSTS_BYTES = 4
 """Element up to which states are joined that first elements set something of, and that take more to
 do."""
 
 
-class StateStream(Plain):
+class Stateful(Plain):
     """Fields with a state: an `Accumulate`."""
 
     @property
@@ -47,7 +54,7 @@ class StateStream(Plain):
     def joins(self) -> Mapping[str, Node]:
         """Two lanes that began alike are joined as steps put elements to them."""
         wide = self._state.first and max(self.accumulator.itemsizes) > _FIRSTS_BYTES
-        return {} if not self.on_vectors or self._late or wide else joins(self._state)
+        return {} if not self.on_vectors or self._late or wide else dict(traits_of(self.part).joins)
 
     @property
     def common(self) -> frozenset[str]:
@@ -185,6 +192,17 @@ static void {c}_carries({c}_states *state)
 {sets}
     *state = s;
 }}"""
+
+    def by_key(self, place: KeyedPlace) -> KeyedCode:
+        """Add the state that one element leaves; of one that is absent it is of nothing."""
+        h, c = self.holder, self.name
+        adds = " ".join(f"{target} += s.{name};" for name, target in place.targets.items())
+        sets = " ".join(f"s.{name} = words[{word}];" for name, word in place.words.items())
+        begun = f"        {h}_state s;\n        {h}_begin(&s);"
+        return KeyedCode(
+            take=f"    {{\n{begun}\n        {h}_step(&s, v, i);\n        {adds}\n    }}",
+            end=f"    {{\n{begun}\n        {sets}\n        a->{c} = {c}_end(s);\n    }}",
+        )
 
     def _ended(self) -> str:
         c, h, state = self.name, self.holder, self._state

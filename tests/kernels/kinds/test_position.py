@@ -11,9 +11,9 @@ import pytest
 from chunkfold.kernels import DeviceContext, Fold, Monoid, Tuning, as_monoid, bind, box, choose
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.expressions.library import first
+from chunkfold.kernels.kinds import kinds_of
+from chunkfold.kernels.kinds.position import only_positions
 from chunkfold.kernels.program.header import header
-from chunkfold.kernels.program.kinds import kinds_of
-from chunkfold.kernels.program.position import only_positions
 from chunkfold.kernels.tuning.variant import forced, why_not
 from tests.kernels.fold.test_fold import upload
 

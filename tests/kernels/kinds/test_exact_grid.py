@@ -11,7 +11,7 @@ import pytest
 from chunkfold.kernels import Bound, DeviceContext, as_monoid, bind
 from chunkfold.kernels.accumulator.sums import exact_sums
 from chunkfold.kernels.exact.limbs import integers
-from chunkfold.kernels.program.pre_rounding import LOG_COUNT, cuts_of, span_of
+from chunkfold.kernels.kinds.exact_grid import LOG_COUNT, cuts_of, span_of
 from tests.conftest import some
 from tests.exactly import expected, moments
 from tests.kernels.catalogue.test_exact_sums import folded, same

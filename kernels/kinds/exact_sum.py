@@ -7,13 +7,18 @@ import numpy as np
 from chunkfold.kernels.exact.limbs import Limbs
 from chunkfold.kernels.expressions.operations import cast
 from chunkfold.kernels.expressions.style import LANES
-from chunkfold.kernels.program.element_code import element, head_of_lanes
-from chunkfold.kernels.program.inputs import lanes_readable
-from chunkfold.kernels.program.kind import Kind
-from chunkfold.kernels.program.opencl_code import assigned, instance, joined, library
-from chunkfold.kernels.program.polynomial_code import factors, factors_of_lanes, monomials
-from chunkfold.kernels.program.products import dtypes_of, on_lanes
-from chunkfold.kernels.program.vectors import kept
+from chunkfold.kernels.kinds.exact_digits import exact_by_key
+from chunkfold.kernels.kinds.kind import KeyedCode, KeyedPlace, Kind
+from chunkfold.kernels.kinds.polynomial_code import (
+    dtypes_of,
+    factors,
+    factors_of_lanes,
+    monomials,
+    on_lanes,
+)
+from chunkfold.kernels.opencl.element_code import element, head_of_lanes, kept, names
+from chunkfold.kernels.opencl.inputs import lanes_readable
+from chunkfold.kernels.opencl.opencl_code import assigned, instance, joined, library
 
 
 class ExactSum(Kind):
@@ -89,6 +94,10 @@ class ExactSum(Kind):
             VECTORED=int(self.on_vectors),
             **told,
         )
+
+    def by_key(self, place: KeyedPlace) -> KeyedCode:
+        """Return its digits."""
+        return exact_by_key(self.part, place, names(self.accumulator))
 
     def _elements(self, *, lanes: bool) -> str:
         """Return what makes an element a double, and lanes of them: 0 of what is absent."""

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from chunkfold.kernels.accumulator.component import BoundField
+from chunkfold.kernels.accumulator.traits import Deposit, traits_of
 from chunkfold.kernels.dtypes import FIELD, literal
 from chunkfold.kernels.expressions.nodes import Node
 from chunkfold.kernels.expressions.style import LANES, ONE
-from chunkfold.kernels.program.element_code import head, head_of_lanes
-from chunkfold.kernels.program.inputs import lanes_readable
-from chunkfold.kernels.program.kind import Kind
-from chunkfold.kernels.program.opencl_code import assigned, instance, joined, library
-from chunkfold.kernels.program.vectors import kept, members, of_two, zero_lanes
+from chunkfold.kernels.kinds.kind import KeyedCode, KeyedPlace, Kind
+from chunkfold.kernels.opencl.element_code import (
+    head,
+    head_of_lanes,
+    kept,
+    lifted,
+    members,
+    of_two,
+    where_present,
+    zero_lanes,
+)
+from chunkfold.kernels.opencl.inputs import lanes_readable
+from chunkfold.kernels.opencl.opencl_code import assigned, instance, joined, library
 
 
 class Plain(Kind):
@@ -134,3 +144,50 @@ static void {c}_ends(const {h}_states *s, {c}_t *out)
         return f"""\
 typedef {c}_states {c}_accs;
 static {c}_accs {c}_ended(const {c}_states *l) {{ return *l; }}"""
+
+    def by_key(self, place: KeyedPlace) -> KeyedCode:
+        """Add up or compare the fields, which are integers."""
+        fields = {field.name: field for field in self.part.fields}
+        takes, ends = [], []
+        for what, name in traits_of(self.part).deposits:
+            if what is not Deposit.INDEX:
+                taken = _taken(what, place.targets[name], fields[name])
+                takes.append(where_present(self.part, taken))
+                ends.append(self._keyed_end(place.words[name], fields[name]))
+        return KeyedCode(take=joined(takes), end=joined(ends))
+
+    def _keyed_end(self, word: int, field: BoundField) -> str:
+        """Give a field what its word holds."""
+        member, ctype = f"a->{self.name}.{field.name}", FIELD[field.dtype]
+        if field.op == "add":
+            return f"    {member} = ({ctype})words[{word}];"
+        kind, flipped = flipped_key(field)
+        value = f"as_{ctype}(({kind})words[{word}]{flipped})"
+        return f"    {member} = {field.op}({member}, {value});"
+
+
+def _taken(what: Deposit, target: str, field: BoundField) -> str:
+    """Add to a target what a field lifts an element to, or keep the greatest of unsigned keys."""
+    if what is Deposit.COUNT:
+        return f"    {target} += 1;"
+    if what is Deposit.SUM:
+        return f"{lifted('long', 'n', field)}\n    {target} += n;"
+    key = unsigned_key("n", field)
+    return f"{lifted(FIELD[field.dtype], 'n', field)}\n    {target} = max({target}, {key});"
+
+
+def unsigned_key(value: str, field: BoundField) -> str:
+    """Return the unsigned key whose order is a field's; the order of the complements for minima."""
+    kind, flipped = flipped_key(field)
+    return f"(as_{kind}({value}){flipped})"
+
+
+def flipped_key(field: BoundField) -> tuple[str, str]:
+    """Return the unsigned type of a field's keys, and what flips the bits that differ in them.
+
+    Compilers do not know of CHF_ALL_BITS that it is all bits, or they make wrong code of minima
+    (kernels/cl/vectors.clh).
+    """
+    kind, sign = ("ulong", "1UL << 63") if "64" in field.dtype else ("uint", "1U << 31")
+    flipped = "" if field.dtype.startswith("u") else f" ^ {sign}"
+    return kind, f"{flipped} ^ ({kind})CHF_ALL_BITS" if field.op == "min" else flipped

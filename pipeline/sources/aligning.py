@@ -17,12 +17,12 @@ from chunkfold.sources.source import Source
 
 
 class Alignment(NamedTuple):
-    """How an array is brought into the order of another one."""
+    """Orders that bring an array into the order of another array."""
 
     orders: Mapping[int, np.ndarray]
-    """For each axis that is in another order, where each of the other one's places is."""
+    """Per axis that is in another order: the position of each of the other array's coordinates."""
     differences: Mapping[str, str] = MappingProxyType({})
-    """What is said of each axis whose coordinates have other values."""
+    """A sentence for each axis whose coordinates have other values."""
 
     def applied(self, values: np.ndarray) -> np.ndarray:
         """Return values in the other order."""

@@ -17,11 +17,11 @@ AxisOption = int | str | Sequence[int | str] | None
 
 
 class Named(Protocol):
-    """What has axes, and perhaps names for them."""
+    """An array that has axes, and names for them if it knows any."""
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """Return the name that messages use."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -33,7 +33,7 @@ class Named(Protocol):
 
     @property
     def grid(self) -> tuple[Cells, ...]:
-        """Where chunks meet along each axis."""
+        """Return the boundaries of chunks along each axis."""
 
 
 def axis_names(source: Named, axes: Sequence[int]) -> list[str | None] | None:

@@ -1,4 +1,4 @@
-"""What attributes of an array say that its stored numbers stand for, as xarray reads them."""
+"""CF attributes define the values of stored numbers: scale, offset, missing; as in xarray."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ _VALID = ("valid_range", "valid_min", "valid_max")
 MOST_MISSING = 100
 """Numbers that an array may call missing: kernels compare each element with each."""
 _RESIGNED = {("true", "i"): "uint", ("false", "u"): "int"}
-"""What integers of a kind are read as, by `_Unsigned`."""
+"""The kind that `_Unsigned` reads integers of a kind as."""
 
 
 class HasAttributes(Protocol):
-    """What has elements, and attributes that say what they stand for."""
+    """An array with attributes that say what its elements stand for."""
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """Return the name that messages use."""
 
     @property
     def dtype(self) -> np.dtype:
-        """Of an element."""
+        """Return the dtype of an element."""
 
     @property
     def attributes(self) -> Mapping[str, Any]:
-        """What is noted beside it."""
+        """Return the attributes that are stored with it."""
 
     @property
     def missing_fill(self) -> Sequence[Any]:
@@ -205,7 +205,7 @@ def _held(number: float, of: Iterable[np.dtype], dtype: np.dtype) -> Iterator[in
 
 
 def _alike(one: float, other: float) -> bool:
-    """Whether two numbers are the same float64."""
+    """Return True if two numbers are the same float64."""
     try:
         return float(one) == float(other)
     except OverflowError:

@@ -18,7 +18,7 @@ _SORTS = {
     "i": "integers", "f": "floats", "U": "texts", "M": "dates", "m": "time spans", "b": "bools",
     "O": "dates of a calendar",
 }  # fmt: skip
-"""What labels of a kind are called."""
+"""Names of the kinds of labels."""
 
 
 def numbered(

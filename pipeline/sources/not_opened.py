@@ -56,7 +56,7 @@ def _stores_in(folder: Folder, lead: str) -> str:
 
 
 def is_store(path: Folder) -> bool:
-    """Whether there are arrays in what is at a path."""
+    """Return True if a path has a store of arrays."""
     if is_zarr(path) or not isinstance(path, Path):
         return is_zarr(path)
     return are_references(path) or is_repository(path) or is_h5(path)

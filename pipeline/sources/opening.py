@@ -46,7 +46,7 @@ from chunkfold.stores.icechunk_store import Snapshot
 from chunkfold.stores.remote import message_of, missing_of
 
 _NOT_FOR_US = ("PermissionDeniedError", "UnauthenticatedError")
-"""What obstore calls it: of stores that may not be listed it is what nothing at all looks like."""
+"""obstore's errors for a missing object in a store that forbids listing."""
 
 
 def open_source(source: Any, options: StorageOptions = NO_OPTIONS) -> Source:
@@ -140,11 +140,11 @@ class Unopened:
     """An array of a group that cannot be opened."""
 
     name: str
-    """How messages call it."""
+    """The name that messages use."""
     error: SourceError
-    """What keeps it from being opened."""
+    """The error that keeps it from being opened."""
     gone: bool = False
-    """Whether there is none any more, though consolidated metadata name it."""
+    """True if it was removed, though consolidated metadata name it."""
 
 
 @in_one_sentence

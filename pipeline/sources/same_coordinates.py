@@ -1,4 +1,4 @@
-"""Whether what goes along data is of the same places: by coordinates, where both have some."""
+"""Weights, masks and the like must be of the same positions as data: coordinates are compared."""
 
 from __future__ import annotations
 

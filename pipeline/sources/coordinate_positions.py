@@ -105,8 +105,8 @@ def nothing_selected(coordinate: xarray.DataArray, label: Any, name: str) -> Pla
         )
     runs = range_text(coordinate, longitudes=around)
     return PlanError(
-        f"{name}: {label_text(label)} selects nothing of {dim!r}; {runs}{hint}; where nothing is "
-        "wanted: allow_empty=True"
+        f"{name}: {label_text(label)} selects nothing of {dim!r}; {runs}{hint}; "
+        "allow_empty=True allows an empty selection"
     )
 
 

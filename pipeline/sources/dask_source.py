@@ -218,8 +218,8 @@ def dask_source(given: Any) -> Source:
     unknown = [axis for axis, size in enumerate(array.shape) if math.isnan(size)]
     if unknown:
         raise SourceError(
-            f"{name}: the extents of its chunks are not known along axis {unknown[0]}: call "
-            "x.compute_chunk_sizes() before"
+            f"{name}: the lengths of its chunks are unknown along axis {unknown[0]}: call "
+            "x.compute_chunk_sizes() first"
         )
     if isinstance(array._meta, np.ma.MaskedArray):
         raise SourceError(

@@ -91,7 +91,7 @@ class DataArrays:
         if ask and not all(self.decoded) and any(map(packing_of, self.sources)):
             raise PlanError(
                 f"mask_and_scale is True, but {self.name} has the numbers that are stored: open it "
-                "with mask_and_scale=True, as xarray does if it is told nothing"
+                "with mask_and_scale=True, which is xarray's default"
             )
         return self.decoded
 

@@ -117,7 +117,7 @@ def filters_of(plist: Any, name: str) -> Iterator[str]:
         called = _KNOWN.get(code, label.decode(errors="replace").split(";")[0] or str(code))
         if not h5z.filter_avail(code):
             raise SourceError(
-                f"{name}: its filter {called!r} (number {code}) is not there: "
-                "pip install hdf5plugin has most"
+                f"{name}: its filter {called!r} (number {code}) is missing: pip install "
+                "hdf5plugin brings most filters"
             )
         yield called

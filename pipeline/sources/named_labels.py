@@ -240,15 +240,15 @@ def may_name(given: Any) -> bool:
 def nothing_named(
     what: str, given: Any, data: Named, error: SourceError, more: str = ""
 ) -> SourceError:
-    """Return what to raise of a name that is no coordinate's, nor an array's elsewhere."""
+    """Return the error for a name that is neither an array next to data nor a path."""
     return SourceError(
-        f"{what} {os.fspath(given)!r} names nothing beside {data.name}, which has "
-        f"{known_names(data)}{more}, nor an array elsewhere: {error}"
+        f"{what}: found no array {os.fspath(given)!r}, neither next to {data.name}, which has "
+        f"{known_names(data)}{more}, nor as a path: {error}"
     )
 
 
 def known_names(data: Named) -> str:
-    """Say which coordinates there are beside data, as far as axes have some."""
+    """List the coordinates next to data, for messages."""
     if isinstance(data, DataArrays):
         names = [str(name) for name in data.arrays[0].coords]
     else:

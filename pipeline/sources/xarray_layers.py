@@ -27,7 +27,7 @@ _ELEMENTWISE, _INDEXED, _ZARR = (
     "ZarrArrayWrapper",
 )
 _OTHERS = {
-    "LazilyVectorizedIndexedArray": "its axes are in another order there, or places are picked"
+    "LazilyVectorizedIndexedArray": "xarray has its axes in another order, or picks positions"
 }
 """Other layers, and their meaning."""
 _PROBED = 256

@@ -35,7 +35,7 @@ class ServerStore:
     store: Any
     name: str
     planned: int = UNTOLD
-    """When the run was planned, by the server's clock: what was written later is refused."""
+    """The time when the run was planned, by the server's clock: later writes are refused."""
 
     async def ask(self, path: str, request: RemoteRequest[Response], **given: Any) -> Response:
         """Make a request for an object, as `Flight.ask`."""
@@ -123,11 +123,11 @@ class Fetched:
     path: str
     size: int
     first: ObjectState
-    """By the first answer; all others are of the same."""
+    """The state in the first answer; all other answers must have the same."""
     most: int
     """Bytes that all of it may have."""
     held: dict[Span, Any] = field(default_factory=dict)
-    """What was brought of it."""
+    """The pieces that were fetched, by their spans."""
 
     def state(self) -> ObjectState:
         """Return its state."""

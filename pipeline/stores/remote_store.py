@@ -107,7 +107,7 @@ class RemoteStore(CarefulObjects):
         return content if span is None else content[span[0] :][: span[1]]
 
     def _passing(self, error: BaseException) -> Fault | None:
-        """As `fault_of`; and say once that requests are made again."""
+        """Return `fault_of` an error; log once that requests are repeated."""
         fault = fault_of(error)
         if fault is not None and not self.told:
             self.told = True

@@ -1,7 +1,7 @@
-"""When a server that has too much to do wants to be asked again: `Retry-After` (RFC 9110, 10.2.3).
+"""Reads `Retry-After`, a server's request for a pause when it is overloaded (RFC 9110, 10.2.3).
 
-obstore tells the status of an answer that failed, not its headers. So after a refusal one byte is
-asked for by a client that shows them, and if that is refused as well it is known.
+obstore's errors have the status of an answer, but not its headers. So after a refusal a client that
+reads headers requests one byte; if that is refused as well, its headers say how long to wait.
 """
 
 from __future__ import annotations

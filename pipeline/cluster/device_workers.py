@@ -1,4 +1,4 @@
-"""Which workers of a Dask cluster have devices, and which: they are asked before a run."""
+"""Asks the workers of a Dask cluster for their devices, before a run."""
 
 from __future__ import annotations
 

@@ -1,16 +1,16 @@
-"""Which workers of a cluster are stopped, as far as heartbeats tell.
+"""Finds the stopped workers of a cluster by their heartbeats.
 
-A process that SIGSTOP has stopped, or whose host has gone without a word, keeps its connections and
-its tasks; all it lacks are heartbeats. The scheduler notes by its own clock when it heard each
-worker last, and tells any client, so that none of our code need be there. Of that alone, asked for
-every few seconds, is decided here:
+A process that SIGSTOP has stopped, or whose host has gone, keeps its connections and its tasks, and
+sends no heartbeats. The scheduler notes the time of each worker's last heartbeat by its own clock,
+and any client can ask for it, so the scheduler needs none of this package's code. From these times,
+requested every few seconds, it follows:
 
-- a worker that was not heard for `silent` seconds of the scheduler's clock, while others were, is
+- a worker that sent none for `silent` seconds of the scheduler's clock, while others did, is
   stopped: it is removed, and its tasks begin again elsewhere;
-- where nobody is heard, nobody is stopped: a laptop slept, or the scheduler itself was away. Should
-  no worker be heard again, the run ends after `absent` seconds.
+- if no worker sent any, none counts as stopped: a laptop slept, or the scheduler itself was
+  stopped. If none sends any again, the run ends after `absent` seconds.
 
-What passes between two answers counts for a few seconds at most. So after a sleep those who wake
+Time between two answers counts for a few seconds at most. So after a sleep the workers that wake
 first do not make the others look late.
 """
 
@@ -22,14 +22,14 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Heartbeats:
-    """What the scheduler's answers so far add up to."""
+    """The heartbeats in the scheduler's answers so far."""
 
     seen: Mapping[str, float] = field(default_factory=dict)
-    """When each worker was heard last, by the scheduler's clock, in seconds."""
+    """The time of each worker's last heartbeat, by the scheduler's clock, in seconds."""
     silent: Mapping[str, float] = field(default_factory=dict)
-    """For how long each was not heard while others were, in seconds."""
+    """Seconds without a heartbeat of a worker while others sent some."""
     nobody: float = 0.0
-    """For how long no worker was heard though the scheduler was, in seconds."""
+    """Seconds without a heartbeat of any worker while the scheduler answered."""
 
     def then(self, seen: Mapping[str, float], waited: float, most: float) -> Heartbeats:
         """Add an answer, which came `waited` seconds after the last one; `most` of them count.

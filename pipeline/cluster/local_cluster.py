@@ -64,10 +64,10 @@ def chosen_devices(given: str | Sequence[Device | str] | None) -> list[Device]:
 
 
 def calm_dask() -> None:
-    """Let Dask look after its processes once a second: it took 4% of two cores that decode.
+    """Reduce the load of Dask's own monitoring: it took 4% of two cores that decode.
 
-    It counts ticks of three event loops 50 times a second, samples the stacks of tasks 100 times,
-    and weighs processes 10 times. What a user has configured stays as it is.
+    Dask counts ticks of three event loops 50 times a second, samples the stacks of tasks 100 times,
+    and weighs processes 10 times; afterwards once a second. Settings of the user stay.
     """
     dask.config.update_defaults({"distributed": _CALM})
 
@@ -248,6 +248,6 @@ def _pages(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _encrypted(given: dict[str, Any]) -> bool:
-    """Whether arguments of a `LocalCluster` ask for addresses that are."""
+    """Return True if arguments of a `LocalCluster` ask for encrypted addresses."""
     said = given.get("protocol") or str(given.get("host") or "")
     return said.split("://")[0] in ENCRYPTED

@@ -21,21 +21,21 @@ from chunkfold.errors import ClusterError
 from chunkfold.redaction import without_secrets
 
 _FILES = 22
-"""That a process has open for a scheduler, a client and what it reads."""
+"""Files that a process has open for a scheduler, a client and its sources."""
 _FILES_EACH = 10
-"""That it has open for a worker's process."""
+"""Files that it has open for each worker process."""
 _MOST_REASONS = 4
 _MOST_LINES = 8
 _MOST_LETTERS = 1_000
-"""Of a reason."""
+"""The most letters of a reason."""
 _Reason = tuple[str, str]
 """Words, and where they are from, which may differ where words do not."""
 _TAKEN = r"'name taken, ([^']*)'"
-"""In what a scheduler says of a second worker of one name."""
+"""A scheduler's message about a second worker of one name."""
 _UNKNOWN = "worker-heartbeat-missing"
-"""Why Dask's worker ends whose heartbeat the scheduler does not know."""
+"""The reason with which Dask ends a worker whose heartbeat the scheduler does not know."""
 _DIED = "Nanny failed to start worker process"
-"""What Dask says where a process ended before it said anything."""
+"""Dask's message about a process that ended before it reported."""
 
 
 class DeviceNanny(Nanny):

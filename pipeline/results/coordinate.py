@@ -27,9 +27,9 @@ class Coordinate:
     dims: tuple[str, ...]
     values: np.ndarray
     attrs: Mapping[str, Any] = field(default_factory=dict)
-    """Those that hold for the values."""
+    """The attributes that hold for the values."""
     intervals: Intervals | None = None
-    """What the values are texts of, if they are intervals."""
+    """The intervals whose texts are the values, if they are intervals."""
 
     @classmethod
     def of(cls, one: Auxiliary) -> Coordinate:

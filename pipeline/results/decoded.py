@@ -1,4 +1,4 @@
-"""What stored values of a coordinate stand for: numbers, dates or texts, as xarray reads them."""
+"""Decodes stored values of a coordinate: to numbers, dates or texts, as xarray does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What elements that are reduced are called and measured by, in whatever holds them."""
+"""Labels of results come from a store, or from objects of xarray."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from chunkfold.sources.source import Source
 
 
 class Labels(Protocol):
-    """Where results have their labels from."""
+    """The labels of the elements that are reduced: names of axes, attributes, coordinates."""
 
     def names(self, axes: Sequence[int]) -> list[str | None] | None:
         """Return the names of some axes of the source, if they have names."""
 
     @property
     def measured(self) -> Sequence[HasAttributes]:
-        """What is reduced, with attributes."""
+        """Return the reduced arrays, with attributes."""
 
     def coordinates(self) -> Mapping[str, Coordinate]:
         """Read everything that comes along."""
@@ -35,7 +35,7 @@ class StoredLabels:
 
     sources: Sequence[Source]
     kept: Kept
-    """What is left of the first one's axes."""
+    """The remaining axes of the first source."""
 
     def names(self, axes: Sequence[int]) -> list[str | None] | None:
         """Return the names of some axes of the source, if they have names."""
@@ -43,12 +43,12 @@ class StoredLabels:
 
     @property
     def measured(self) -> Sequence[HasAttributes]:
-        """What is reduced, with attributes."""
+        """Return the reduced arrays, with attributes."""
         return self.sources
 
     @cached_property
     def along(self) -> Companions:
-        """What comes along with results, as it is stored."""
+        """Return the stored arrays that are coordinates of results."""
         return Companions(self.kept)
 
     def coordinates(self) -> Mapping[str, Coordinate]:

@@ -45,7 +45,7 @@ class OfXarray:
 
     @property
     def measured(self) -> Sequence[HasAttributes]:
-        """What is reduced, with attributes."""
+        """Return the reduced arrays, with attributes."""
         return [_Measured(str(one.name), dict(one.attrs), one.dtype) for one in self.held.arrays]
 
     def coordinates(self) -> Mapping[str, Coordinate]:

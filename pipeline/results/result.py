@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(NDArrayOperatorsMixin):
-    """What a reduction gave, and what it is called and measured by.
+    """The result of a reduction, with its name, axes, coordinates and attributes.
 
-    NumPy takes it for its values: `np.asarray(result)`, `np.sqrt(result)`, `result - 273.15`, and
+    NumPy uses its values: `np.asarray(result)`, `np.sqrt(result)`, `result - 273.15`, and
     `result[0]` are NumPy's.
     """
 
@@ -36,7 +36,7 @@ class Result(NDArrayOperatorsMixin):
     attrs: Mapping[str, Any]
     """Attributes that are true of the values, such as `units` and `cell_methods`."""
     labels: np.ndarray | Mapping[str, np.ndarray] | None = None
-    """Those of the groups, in order, of several labels by the names of their axes; None if there
+    """Labels of the groups, in order; of several labels, by the names of their axes; None if there
     are no groups."""
     parts: Mapping[str, Result] = field(default_factory=dict)
     """The fields of records, each as a result of its own; nothing if there are none."""

@@ -1,4 +1,4 @@
-"""How often tasks of a read were begun, and how many workers each has lost."""
+"""Counts the attempts at each task of a read, and the workers that each has lost."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class AttemptCounts:
 
     @property
     def told(self) -> Attempts:
-        """What was begun more than once so far."""
+        """Return the counts of workers removed, of tasks begun again, and of late results."""
         return Attempts(tuple(self._stopped), self._again + self._repeated, len(self._late))
 
     def stopped(self, worker: str) -> None:

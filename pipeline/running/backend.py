@@ -1,4 +1,4 @@
-"""Where blocks run: what every backend does, and the one of the caller's own process."""
+"""A backend runs blocks: the protocol of all backends, and the backend of the caller's process."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Backend(Protocol):
         """
 
     def release(self, handles: Sequence[object]) -> None:
-        """Let go of results that were combined, or of tasks that nobody waits for any more."""
+        """Release results that were combined, or tasks that nobody waits for."""
 
     def retire(self, error: WorkerLostError) -> bool:
         """Give up the worker that raised; say whether any are left."""
@@ -174,7 +174,7 @@ class InProcess:
         return ()
 
     def stop(self) -> None:
-        """Let running blocks end at their next leaf, and wait for them."""
+        """Stop running blocks at their next leaf, and wait for them."""
         self._stopped.set()
         self._blocks.shutdown(cancel_futures=True)
         self._end_tasks()

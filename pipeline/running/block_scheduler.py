@@ -80,7 +80,7 @@ class BlockScheduler:
 
     @property
     def attempts(self) -> Attempts:
-        """What was begun more than once so far."""
+        """Return the counts of tasks that were begun more than once so far."""
         return self._counts.told
 
     def hear(self, event: Event) -> None:

@@ -110,7 +110,7 @@ class TaskGraph:
 
     plan: Plan
     resources: Mapping[str, int]
-    """That blocks and combines ask workers for, where others have no device."""
+    """Dask resources that blocks and combines require, if some workers have no device."""
 
     @cached_property
     def _work(self) -> Work:

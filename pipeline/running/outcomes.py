@@ -1,4 +1,4 @@
-"""What became of a task that was sent to a cluster, in chunkfold's terms."""
+"""Translates the outcome of a task that was sent to a cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from chunkfold.settings import wait_seconds
 
 
 def is_gone(future: Any) -> bool:
-    """Whether a result was lost that Dask cannot make again: what it is made of was lost, too."""
+    """Return True if a result was lost and Dask cannot repeat it: its inputs were lost, too."""
     return bool(future.status == "cancelled")
 
 

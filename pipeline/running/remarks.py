@@ -1,4 +1,4 @@
-"""What is said of a run beside its results: of laws that were not shown, of servers, of NaN."""
+"""Warnings after a run: laws that were not shown, servers, results that are NaN."""
 
 from __future__ import annotations
 

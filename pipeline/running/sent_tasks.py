@@ -15,7 +15,7 @@ from chunkfold.running.backend import Done
 
 
 class SentTasks:
-    """By their keys, what is told their outcomes."""
+    """Callbacks for the outcomes of submitted tasks, by their keys."""
 
     def __init__(self) -> None:
         self._sent: dict[str, Done] = {}

@@ -7,7 +7,7 @@ from typing import Any
 from chunkfold.printable import printable
 
 _BEGINS = tuple("=+-@\t\r\n＝＋－＠")  # noqa: RUF001 # spreadsheets read wide letters, too
-"""What a formula begins with, by OWASP's page on CSV injection."""
+"""The first characters of a formula, by OWASP's page on CSV injection."""
 
 
 def shown(cell: Any) -> Any:

@@ -12,18 +12,18 @@ _HERE = -100
 _EXCHANGE = 2
 """RENAME_EXCHANGE of linux/fs.h."""
 _CANNOT = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM}
-"""How kernels, file systems and sandboxes say that they have no such call."""
+"""Errors by which kernels, file systems and sandboxes say that they have no such call."""
 
 
 def exchanged(one: Path, other: Path) -> bool:
-    """Let each name what the other named before; return False where that cannot be done at once.
+    """Exchange the targets of two names; return False if one call cannot do it.
 
-    Both are there at every moment, whatever they are: files, folders or links.
+    Both exist at every moment, whatever they are: files, folders or links.
 
     Raises
     ------
     OSError
-        If one of them is not there, or may not be renamed.
+        If one of them does not exist, or may not be renamed.
     """
     call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if call is None:

@@ -26,12 +26,12 @@ _OF_IMAGE = ("omero", "image-label")
 
 @dataclass(frozen=True)
 class Image:
-    """What is known of an image whose resolutions are to be told."""
+    """The metadata of an image whose resolutions are described."""
 
     axes: tuple[Mapping[str, Any], ...]
-    """As OME-Zarr has them: name, type, unit."""
+    """Axes as OME-Zarr has them: name, type, unit."""
     placing: Placing
-    """Where its elements are, in these units, before what the image says of all levels."""
+    """The positions of its elements, in these units, before the transformations of all levels."""
     name: str = ""
     level: ImageLevel | None = None
     """The metadata of its group, if these name it."""

@@ -11,7 +11,7 @@ from chunkfold.workflows.exchange import exchanged
 from chunkfold.workflows.staging_folder import before_of
 
 _THERE = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}
-"""How the system says that something is there already."""
+"""Errors by which the system says that a name is taken."""
 
 
 def put(made: Path, path: Path, *, overwrite: bool) -> None:
@@ -47,7 +47,7 @@ def _put_new(made: Path, path: Path) -> bool:
 
 
 def _link(made: Path, path: Path) -> None:
-    """Let a file appear where nothing is: to rename it there would replace what came meanwhile."""
+    """Give a file a name that is free: a rename would replace a file that came meanwhile."""
     try:
         os.link(made, path)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What a pyramid can be made of: its windows, its op, and how many levels are of use."""
+"""Checks that a pyramid can be made: its windows, its op, and the number of useful levels."""
 
 from __future__ import annotations
 

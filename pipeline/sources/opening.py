@@ -18,7 +18,6 @@ from chunkfold.settings import StorageOptions, allowed_targets
 from chunkfold.sources.array_source import array_source
 from chunkfold.sources.bounded_reads import bounded
 from chunkfold.sources.dask_source import dask_source, is_dask
-from chunkfold.sources.group_members import Member, members_of, open_as_it_is
 from chunkfold.sources.h5_opening import (
     beside_dataset,
     given_dataset,
@@ -26,10 +25,10 @@ from chunkfold.sources.h5_opening import (
     open_datasets,
 )
 from chunkfold.sources.h5_source import H5Source
-from chunkfold.sources.not_opened import inside, nearest, why_not
-from chunkfold.sources.one_sentence import in_one_sentence
+from chunkfold.sources.open_errors import in_one_sentence, inside, nearest, why_not
 from chunkfold.sources.source import Source
 from chunkfold.sources.zarr_arrays import AnyArray, as_stored
+from chunkfold.sources.zarr_groups import Member, members_of, open_as_it_is
 from chunkfold.sources.zarr_source import ZarrSource
 from chunkfold.stores.addresses import (
     NO_OPTIONS,

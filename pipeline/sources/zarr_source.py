@@ -22,11 +22,11 @@ from chunkfold.sources.array_source import copied
 from chunkfold.sources.bounded_reads import bounded
 from chunkfold.sources.chunk_index import Listing, list_objects
 from chunkfold.sources.direct_route import direct_of, fill_value, objects_of, server_time_of
-from chunkfold.sources.groups_above import groups_above
 from chunkfold.sources.ome_zarr import ImageLevel, level_at
 from chunkfold.sources.source import Source
 from chunkfold.sources.stored_metadata import refuse_odd
 from chunkfold.sources.zarr_arrays import AnyArray
+from chunkfold.sources.zarr_groups import groups_above
 from chunkfold.sources.zarr_reads import ByZarr
 from chunkfold.stores.chains import ChainStore
 from chunkfold.stores.expected import UNTOLD, Expected
@@ -101,7 +101,7 @@ class ZarrSource(Source):
         return level_at(self.groups_above())
 
     def groups_above(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield the groups that it is in: see `chunkfold.sources.groups_above`."""
+        """Yield the groups that it is in: see `groups_above` of `chunkfold.sources.zarr_groups`."""
         return groups_above(self.array, self.local_path or self.address or "", self.options)
 
     @property

@@ -42,6 +42,7 @@ import errno
 from collections.abc import Iterator
 
 from chunkfold.bad_chunks import BadChunk
+from chunkfold.http_denials import ABSENT, refusal, status_of
 from chunkfold.kernels.errors import (
     BuildError,
     ChunkfoldError,
@@ -49,7 +50,6 @@ from chunkfold.kernels.errors import (
     MonoidError,
     RangeError,
 )
-from chunkfold.refusals import ABSENT, refusal, status_of
 
 __all__ = [
     "BuildError",

@@ -12,10 +12,10 @@ from typing import Any, Protocol, TypeVar
 
 from distributed import get_client
 
-from chunkfold.awake import Awake
 from chunkfold.errors import ClusterError
 from chunkfold.running.on_cluster import OnCluster
 from chunkfold.settings import wait_seconds
+from chunkfold.suspend_clock import Awake
 
 T = TypeVar("T")
 _SETTLE_DEADLINE_S = 20.0

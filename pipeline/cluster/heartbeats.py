@@ -16,8 +16,16 @@ first do not make the others look late.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import Any
+
+from distributed import Client
+
+from chunkfold.cluster.scheduler_calls import on_loop
+from chunkfold.settings import wait_seconds
+from chunkfold.suspend_clock import Awake
 
 
 @dataclass(frozen=True)
@@ -83,3 +91,51 @@ class Heartbeats:
             f"worker {w} was not heard for {seconds:.0f} s; after {limit:.0f} s others do its work"
             for w, seconds in sorted(late.items())
         )
+
+
+class Watchman:
+    """Knows the heartbeats of a cluster's workers, as of a few seconds ago."""
+
+    def __init__(self, client: Client, useful: Callable[[Mapping[str, Any]], bool]) -> None:
+        self._client, self._useful = client, useful
+        self._awake = Awake()
+        self._asking: Future[Any] | None = None
+        self._asked = self._answered = 0.0
+        self.beats = Heartbeats()
+
+    def look(self) -> bool:
+        """Take the answer if it is there, and say so; ask again if it is time.
+
+        To be called often.
+        """
+        now, every = self._awake.seconds(), wait_seconds("chunkfold.workers.ask")
+        fresh = self._asking is not None and self._asking.done() and self._take(now, every)
+        if self._asking is not None and now - self._asked > wait_seconds(
+            "chunkfold.workers.answer"
+        ):
+            self._asking.cancel()
+            self._asking = None
+        if self._asking is None and (now - self._asked >= every or not self._asked):
+            self._asked = now or 1e-9
+            self._asking = on_loop(self._client, lambda made: made.identity(n_workers=-1))
+        return fresh
+
+    def stop(self) -> None:
+        """Ask no more: the client may be closed."""
+        if self._asking is not None:
+            self._asking.cancel()
+            self._asking = None
+
+    def unanswered(self) -> float:
+        """Return for how long the scheduler has not answered, in seconds."""
+        return self._awake.seconds() - self._answered
+
+    def _take(self, now: float, every: float) -> bool:
+        answer, self._asking = self._asking, None
+        if answer is None or answer.cancelled() or answer.exception() is not None:
+            return False  # a scheduler's loss is found out by what is waited for
+        there: Mapping[str, Mapping[str, Any]] = answer.result()["workers"]
+        seen = {a: float(w["last_seen"]) for a, w in there.items() if self._useful(w)}
+        self.beats = self.beats.then(seen, now - self._answered, 2 * every)
+        self._answered = now
+        return True

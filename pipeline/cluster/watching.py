@@ -10,7 +10,7 @@ from typing import Any
 
 from distributed import Client
 
-from chunkfold.cluster.heartbeat_watch import Watchman
+from chunkfold.cluster.heartbeats import Watchman
 from chunkfold.cluster.scheduler_calls import on_loop, removed
 from chunkfold.deadline import awaited
 from chunkfold.errors import ClusterError, WorkerStoppedError

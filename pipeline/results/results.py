@@ -17,9 +17,8 @@ from chunkfold.positions import index_of
 from chunkfold.results.attributes import carried_attributes
 from chunkfold.results.coordinate import Coordinate
 from chunkfold.results.coordinates import Kept
-from chunkfold.results.label_sources import Labels, StoredLabels
+from chunkfold.results.label_sources import Labels, StoredLabels, of_xarray
 from chunkfold.results.last_axes import last_axes
-from chunkfold.results.of_xarray import of_xarray
 from chunkfold.results.quantities import Quantity, quantity_of
 from chunkfold.results.result import Result, as_array, filled
 from chunkfold.selections import shown

@@ -14,7 +14,7 @@ from chunkfold.kernels.accumulator.partial import Partial
 from chunkfold.planning.further import Pending
 from chunkfold.planning.nans import since_elements_are
 from chunkfold.planning.plan import Plan
-from chunkfold.results.of_xarray import OfXarray
+from chunkfold.results.label_sources import OfXarray
 from chunkfold.results.result import Result
 from chunkfold.results.results import Results, in_order
 from chunkfold.worker.finishing import Finishing

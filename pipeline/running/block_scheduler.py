@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from chunkfold.awake import Awake
 from chunkfold.errors import (
     CancelledError,
     ClusterError,
@@ -29,6 +28,7 @@ from chunkfold.running.attempt_counts import AttemptCounts
 from chunkfold.running.backend import Backend, Done, PartialsLostError
 from chunkfold.running.tree_nodes import Attempt, Branch, TreeNode, with_nodes
 from chunkfold.settings import wait_seconds
+from chunkfold.suspend_clock import Awake
 from chunkfold.worker.block_report import Attempts
 from chunkfold.worker.fold_block import Folded
 

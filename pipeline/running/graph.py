@@ -31,7 +31,7 @@ from chunkfold.planning.staffing import THREADS
 from chunkfold.planning.unshown import unshown
 from chunkfold.planning.work import Work
 from chunkfold.planning.workers import Terms
-from chunkfold.results.of_xarray import OfXarray
+from chunkfold.results.label_sources import OfXarray
 from chunkfold.results.results import Results, in_order
 from chunkfold.running.ready import check_terms
 from chunkfold.running.remarks import warn_user

@@ -32,8 +32,7 @@ from chunkfold.planning.work import Work
 from chunkfold.planning.workers import Workers
 from chunkfold.running import sending
 from chunkfold.running.backend import Done, PartialsLostError
-from chunkfold.running.outcomes import is_gone, outcome_of
-from chunkfold.running.sent_tasks import SentTasks
+from chunkfold.running.sent_tasks import SentTasks, is_gone, outcome_of
 from chunkfold.running.shared_tasks import TasksThere
 from chunkfold.settings import wait_seconds
 from chunkfold.worker.fold_block import Folded, block_task, combine_task

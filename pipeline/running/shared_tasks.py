@@ -15,13 +15,13 @@ from dask.threaded import get
 from dask.typing import Key
 from distributed import Client
 
-from chunkfold.awake import Awake
 from chunkfold.cluster.scheduler_calls import SPAN, on_loop
 from chunkfold.planning.work import Work
 from chunkfold.settings import wait_seconds
 from chunkfold.sources.dask_division import Division, Own
 from chunkfold.sources.dask_graph import computed, guarded
 from chunkfold.sources.dask_source import DaskSource
+from chunkfold.suspend_clock import Awake
 
 OnTask = Callable[[], None]
 _ASKED = 1000

@@ -14,8 +14,8 @@ import zarr
 
 from chunkfold.decoding.codec_metadata import unknown_codec
 from chunkfold.errors import ChunkfoldError, ClusterError, SourceError, TargetError, runs_short
+from chunkfold.http_denials import denial
 from chunkfold.redaction import shown_address, without_secrets
-from chunkfold.refusals import denial
 from chunkfold.sources.zarr_groups import members_of, open_as_it_is
 from chunkfold.stores.addresses import Folder, is_packed, is_zarr, located, on_disk, within
 from chunkfold.stores.h5_files import is_h5

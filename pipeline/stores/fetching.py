@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from chunkfold.errors import ChangedError
-from chunkfold.refusals import ABSENT, denial, status_of
+from chunkfold.http_denials import ABSENT, denial, status_of
 from chunkfold.stores.expected import UNTOLD, ObjectState
 from chunkfold.stores.hedged_requests import Response
 from chunkfold.stores.object_answers import ObjectAnswer, TooLargeError, answer_of, state_at

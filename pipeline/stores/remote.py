@@ -17,8 +17,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from chunkfold.errors import SourceError
+from chunkfold.http_denials import RefusedError, denial, refusal, status_of
 from chunkfold.redaction import without_secrets
-from chunkfold.refusals import RefusedError, denial, refusal, status_of
 from chunkfold.settings import retry_seconds, stall_seconds
 from chunkfold.stores.credentials import with_credentials
 from chunkfold.stores.expected import UNTOLD, ObjectState

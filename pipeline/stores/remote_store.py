@@ -12,8 +12,8 @@ from typing import Any
 
 from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
 
+from chunkfold.http_denials import ABSENT, refusal, status_of
 from chunkfold.redaction import without_secrets
-from chunkfold.refusals import ABSENT, refusal, status_of
 from chunkfold.settings import metadata_bytes, retry_seconds
 from chunkfold.stores.fetching import server_store_of
 from chunkfold.stores.guarded_stores import METADATA, CarefulObjects, in_time

@@ -16,12 +16,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from chunkfold.awake import Awake
 from chunkfold.settings import REQUESTS, RETRY_S
 from chunkfold.stores.hedged_requests import Response, first_answer
 from chunkfold.stores.request_limit import RequestLimit
 from chunkfold.stores.servers import RetryDelay, Server
 from chunkfold.stores.transient_faults import Fault
+from chunkfold.suspend_clock import Awake
 
 FLIGHT_BYTES = 128 << 20
 """Bytes that a worker has in flight or waits to decode: a hundred chunks of 1 MB."""

@@ -16,7 +16,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from chunkfold.deadline import in_background
-from chunkfold.refusals import RefusedError
+from chunkfold.http_denials import RefusedError
 from chunkfold.stores.plain_requests import answered, url_of
 
 DEADLINE_S = 5.0

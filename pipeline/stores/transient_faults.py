@@ -13,7 +13,7 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from chunkfold.refusals import refusal, status_of
+from chunkfold.http_denials import refusal, status_of
 from chunkfold.settings import retry_seconds
 from chunkfold.stores.retry_after import REFUSING, too_long, wait_of
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from chunkfold.refusals import RefusedError
+from chunkfold.http_denials import RefusedError
 from chunkfold.stores import servers
 from chunkfold.stores.requests import Flight
 from chunkfold.stores.transient_faults import Fault

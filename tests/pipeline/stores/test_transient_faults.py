@@ -13,7 +13,7 @@ from obstore.exceptions import GenericError
 from obstore.store import HTTPStore
 from yarl import URL
 
-from chunkfold.refusals import RefusedError
+from chunkfold.http_denials import RefusedError
 from chunkfold.stores import transient_faults
 from chunkfold.stores.transient_faults import Fault, fault_of
 from tests.web import served

@@ -42,7 +42,7 @@ class Normalization:
             channels = np.flatnonzero(~np.isfinite(values))
             if len(channels):
                 of = f" of {len(channels)} of {len(values)} channels"
-                cause = "there are NaN, which skipna takes for absent, infinities, or no elements"
+                cause = "there are NaN, which skipna ignores, or infinities, or no elements"
                 if what == "scale":
                     few = "no more values than ddof, or " if self.by == "mean-std" else ""
                     cause = f"there are {few}infinities"

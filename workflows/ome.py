@@ -216,7 +216,7 @@ def refuse_other_version(attributes: Mapping[str, Any], name: str) -> None:
     said = VERSION if found is attributes else str(found.get("version", VERSION))
     if said.split(".")[:2] != VERSION.split("."):
         raise PlanError(
-            f"{name} has OME-Zarr metadata of version {said}, but levels are told in {VERSION}: "
+            f"{name} has OME-Zarr metadata of version {said}, but levels are described in {VERSION}: "
             "write them to a new Zarr"
         )
 

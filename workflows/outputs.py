@@ -124,7 +124,7 @@ def naming(out: str | Path) -> Iterator[None]:
         if full is None:
             raise
         raise OutputError(
-            f"output {shown(out)} cannot be written: {os.strerror(full)}; make room there, or "
+            f"output {shown(out)} cannot be written: {os.strerror(full)}; free some space, or "
             "write it elsewhere"
         ) from error
 

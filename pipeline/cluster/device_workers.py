@@ -22,6 +22,7 @@ from tenacity import (
 from chunkfold.deadline import awaited, in_background, within
 from chunkfold.errors import ClusterError, DeviceError
 from chunkfold.planning.workers import Workers
+from chunkfold.plural import counted
 from chunkfold.settings import wait_seconds
 from chunkfold.worker.worker_device import RESOURCE, describe_worker
 
@@ -66,7 +67,7 @@ class DeviceWorkers:
         found = {a: known for a, known in answers.items() if isinstance(known, tuple)}
         if not found:
             raise DeviceError(
-                f"none of {len(answers)} worker(s) has an OpenCL device: "
+                f"found no OpenCL device on {counted(len(answers), 'worker')}: "
                 + "; ".join(str(answer) for answer in answers.values())
             )
         reached: Any = self._client.scheduler  # None, had it not been running

@@ -81,7 +81,7 @@ class Heartbeats:
     def told(self, least: float, limit: float, absent: float) -> str:
         """Say who has been silent for so long at least; nothing if nobody was."""
         if self.nobody >= least:
-            who = ", ".join(sorted(self.seen)) or "none is there"
+            who = ", ".join(sorted(self.seen)) or "no workers"
             return (
                 f"no worker was heard for {self.nobody:.0f} s ({who}); "
                 f"after {absent:.0f} s the run ends"

@@ -30,6 +30,7 @@ from chunkfold.deadline import ended
 from chunkfold.errors import ClusterError, DeviceError
 from chunkfold.kernels import Device, devices
 from chunkfold.planning.staffing import THREADS, Post, posts
+from chunkfold.plural import counted
 from chunkfold.settings import dashboard_address, wait_seconds
 from chunkfold.worker.worker_device import RESOURCE, DevicePlugin
 
@@ -220,14 +221,15 @@ class LocalOpenCLCluster(LocalCluster):
         Cluster._update_worker_status(self, op, msg)
 
     def new_worker_spec(self) -> dict[str, dict[str, Any]]:
-        """Describe the next worker that is not there (called by `scale`)."""
+        """Describe the next worker to start (called by `scale`)."""
         for post in self._posts:
             if post.name not in self.worker_spec:
                 spec = copy.deepcopy(self.new_spec)
                 spec["options"].update(worker_options(post, self._threads))
                 return {post.name: spec}
         raise ClusterError(
-            f"cannot scale beyond {len(self._posts)} worker(s), for {len(self.devices)} device(s)"
+            f"cannot scale beyond {counted(len(self._posts), 'worker')}, for "
+            f"{counted(len(self.devices), 'device')}"
         )
 
 

@@ -18,6 +18,7 @@ from distributed.core import Server, Status
 
 from chunkfold.cluster.reaching import already_there
 from chunkfold.errors import ClusterError
+from chunkfold.plural import counted
 from chunkfold.redaction import without_secrets
 
 _FILES = 22
@@ -74,15 +75,15 @@ def check_host(workers: int) -> None:
         os.getcwd()  # noqa: PTH109 # nothing is done with it
     except OSError as error:
         raise ClusterError(
-            f"the working directory has gone ({error}), and workers start in it: change to one "
-            "that is there"
+            f"the working directory is missing ({error}), and workers start in it: change to one "
+            "that exists"
         ) from error
     try:
         multiprocessing.get_context("spawn").Lock()
     except (OSError, ImportError) as error:
         raise ClusterError(
             f"no lock can be made for worker processes ({error}): they are files of /dev/shm, "
-            "which must be there, be writable and have room"
+            "which must exist, be writable and have free space"
         ) from error
 
 
@@ -98,8 +99,9 @@ def _check_files(workers: int) -> None:
         used = most
     if 0 <= most < used + needed:  # -1 is no limit
         raise ClusterError(
-            f"this process may have {most:,} files open and has {used:,}, but {workers} worker(s) "
-            f"take {needed:,} more: allow it more (ulimit -n {max(1024, 2 * (used + needed))})"
+            f"this process may have {most:,} files open and has {used:,}, but "
+            f"{counted(workers, 'worker')} need {needed:,} more: allow it more "
+            f"(ulimit -n {max(1024, 2 * (used + needed))})"
         )
 
 
@@ -157,7 +159,9 @@ async def check_started(
     if len(counts) > _MOST_REASONS:
         lines.append(f"and {len(counts) - _MOST_REASONS} other reasons")
     started = sum(server.status == Status.running for server in made)
-    raise ClusterError(f"only {started} of {wanted} worker(s) started: " + "\n".join(lines))
+    raise ClusterError(
+        f"only {started} of {counted(wanted, 'worker')} started: " + "\n".join(lines)
+    )
 
 
 async def _why_not(server: Server) -> _Reason | None:

@@ -19,6 +19,7 @@ from chunkfold.planning.blocks import Block
 from chunkfold.planning.staffing import THREADS, memory_each
 from chunkfold.planning.work import Work
 from chunkfold.planning.workers import Workers
+from chunkfold.plural import counted
 from chunkfold.running.shared_tasks import TasksHere
 from chunkfold.sources.source import Source
 from chunkfold.stores.h5_files import close_idle
@@ -35,7 +36,7 @@ class PartialsLostError(Exception):
     """Partials that were waited with were lost, and with them what they were made of."""
 
     def __init__(self, lost: Sequence[object]) -> None:
-        super().__init__(f"{len(lost)} partial(s) were lost with their worker")
+        super().__init__(f"{counted(len(lost), 'partial')} lost with the worker")
         self.lost = lost
         """Their handles."""
 

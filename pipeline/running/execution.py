@@ -18,6 +18,7 @@ from chunkfold.planning.further import Pending, further_plan
 from chunkfold.planning.leaf_extremes import LeafExtremes
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.work import Work
+from chunkfold.plural import counted
 from chunkfold.running.answers import (
     Answer,
     Roots,
@@ -179,8 +180,9 @@ class Execution:
         if nothing and names:
             asked = f"{plan.request.question}: " if plan.request.question else ""
             raise ChunkError(
-                f"{asked}{', '.join(names)} of {nothing:,} output(s) of {plan.name} have no value: "
-                f"every chunk of theirs was skipped ({next(iter(self.report.skipped))})"
+                f"{asked}{', '.join(names)} of {plan.name} have no value in "
+                f"{counted(nothing, 'output')}: every chunk of theirs was skipped "
+                f"({next(iter(self.report.skipped))})"
             )
 
     def _emit(self, event: Event) -> None:

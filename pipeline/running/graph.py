@@ -59,8 +59,8 @@ def lazily(
     request = request_of(asked)
     if on_event is not None:
         raise PlanError(
-            "on_event hears of a run, but with compute=False Dask carries the plan out, and tells "
-            "by its own dashboard: leave one of them out"
+            "on_event reports a run, but with compute=False Dask carries the plan out, and has its "
+            "own dashboard: leave one of them out"
         )
     if request.options.skips:
         raise PlanError(

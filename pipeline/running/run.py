@@ -110,8 +110,8 @@ class Run:
         """
         if self.plan.request.questions:
             raise PlanError(
-                "results are of one question, and there are several: "
-                f"{', '.join(self.plan.request.questions)}; answers has each"
+                "Run.results has one question's results, and the run has several questions: "
+                f"{', '.join(self.plan.request.questions)}; Run.answers has each"
             )
         return self.answers[""].results
 

@@ -76,8 +76,8 @@ class ServerStore:
         except Exception as error:
             if not (isinstance(error, FileNotFoundError) or status_of(error) in ABSENT):
                 raise
-            now = denial(error) or "is gone"
-            raise ChangedError(f"it was there at first, and {now}") from error
+            now = denial(error) or "it is gone"
+            raise ChangedError(f"the first request found it, and now {now}") from error
         for (whole, inner), part in zip(joined, parts, strict=True):
             first.refuse_other(part.state)
             for at, nbytes in inner:

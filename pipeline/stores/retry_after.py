@@ -49,7 +49,7 @@ def too_long(wanted: float, allowed: float, passed: float = 0.0) -> RefusedError
     """Return what to raise where a server wants to be left alone for longer than may be waited."""
     so_far = f", of which {passed:.0f} s have passed" if passed >= 1 else ""
     return RefusedError(
-        f"the server asks to be left alone for {wanted:,.0f} s (Retry-After), and requests are "
+        f"the server asks for a pause of {wanted:,.0f} s (Retry-After), and requests are "
         f"made again for {allowed:g} s{so_far}: run it later, or set chunkfold.remote.retry"
     )
 

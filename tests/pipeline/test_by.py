@@ -482,7 +482,7 @@ def test_remarks_tell_of_nan_in_elements_and_not_of_groups_without_any():
     array[3] = np.nan
     odd = cf.submit(stored(array, (3,)), "mean", by=np.arange(8) % 2)
     assert np.isnan(odd.result()[1])
-    assert [told for told in odd.remarks() if "there is NaN in mean" in told]
+    assert [told for told in odd.remarks() if "mean is NaN" in told]
 
 
 def test_sums_that_expansions_lose_are_folded_again_where_nothing_is_kept():

@@ -22,7 +22,7 @@ _TICKS = ((0, "start"), (0.25, "middle"), (0.5, "middle"), (0.75, "middle"), (1,
 """Positions of the values along a histogram's axis, and their alignment."""
 _ROW, _GAP = 26, 6
 _STAGES = (
-    ("read", "read_s", "threads reading"),
+    ("read", "read_s", "reader threads"),
     ("decode", "decode_s", "threads decoding"),
     ("upload", "upload_s", "copying to the device"),
     ("fold", "fold_s", "kernels"),

@@ -95,7 +95,7 @@ def test_last_words_are_short_and_keep_secrets(tmp_path):
     with preloaded(tmp_path, code), pytest.raises(cf.ClusterError) as raised:
         cf.LocalOpenCLCluster([DEVICES[0]], workers_per_device=2, dashboard_address=None)
     said = str(raised.value)
-    assert "only 0 of 2 worker(s) started" in said
+    assert "only 0 of 2 workers started" in said
     assert said.count("of https://host/x") == 1
     assert "hush" not in said
     assert len(said.splitlines()) < 20
@@ -145,7 +145,7 @@ def test_a_worker_that_joins_says_why_it_did_not_start(tmp_path):
         done = finished(worker_command(made.scheduler_address, DEVICES[0].spec), 60, environment)
     assert done.returncode == 4
     *_, last = done.stderr.splitlines()
-    assert last.startswith("ClusterError: only 0 of 1 worker(s) started: ImportError: no libfoo.so")
+    assert last.startswith("ClusterError: only 0 of 1 worker started: ImportError: no libfoo.so")
 
 
 def test_files_are_counted_for_every_worker(monkeypatch):

@@ -216,8 +216,8 @@ def refuse_other_version(attributes: Mapping[str, Any], name: str) -> None:
     said = VERSION if found is attributes else str(found.get("version", VERSION))
     if said.split(".")[:2] != VERSION.split("."):
         raise PlanError(
-            f"{name} has OME-Zarr metadata of version {said}, but levels are described in {VERSION}: "
-            "write them to a new Zarr"
+            f"{name} has OME-Zarr metadata of version {said}, but levels are described in "
+            f"{VERSION}: write them to a new Zarr"
         )
 
 

@@ -44,7 +44,7 @@ def reduce(tmp_path_factory: pytest.TempPathFactory) -> str:
     ("condition", "words"),
     [
         ("ulimit -n 30", "may have 30 files open and has .* take 32 more: allow it more .ulimit"),
-        ("mkdir gone; cd gone; rmdir ../gone", r"working directory has gone \(.*: change to one"),
+        ("mkdir gone; cd gone; rmdir ../gone", r"working directory is missing \(.*: change to one"),
         ("export DASK_TEMPORARY_DIRECTORY=/proc/x", "no cluster could be started: .*'/proc/x'"),
         pytest.param(
             "mount -t tmpfs -o ro none /dev/shm",

@@ -99,8 +99,8 @@ def _check_files(workers: int) -> None:
         used = most
     if 0 <= most < used + needed:  # -1 is no limit
         raise ClusterError(
-            f"this process may have {most:,} files open and has {used:,}, but "
-            f"{counted(workers, 'worker')} need {needed:,} more: allow it more "
+            f"this process may have {most:,} files open and has {used:,}, and it takes {needed:,} "
+            f"more to start {counted(workers, 'worker')}: allow it more "
             f"(ulimit -n {max(1024, 2 * (used + needed))})"
         )
 

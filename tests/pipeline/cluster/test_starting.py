@@ -43,7 +43,10 @@ def reduce(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize(
     ("condition", "words"),
     [
-        ("ulimit -n 30", "may have 30 files open and has .* take 32 more: allow it more .ulimit"),
+        (
+            "ulimit -n 30",
+            "may have 30 files open and has .* takes 32 more to start 1 worker: allow it",
+        ),
         ("mkdir gone; cd gone; rmdir ../gone", r"working directory is missing \(.*: change to one"),
         ("export DASK_TEMPORARY_DIRECTORY=/proc/x", "no cluster could be started: .*'/proc/x'"),
         pytest.param(
@@ -156,7 +159,7 @@ def test_files_are_counted_for_every_worker(monkeypatch):
     )
     monkeypatch.setattr(resource, "getrlimit", lambda _: (used + 60, hard))
     starting.check_host(1)
-    with pytest.raises(cf.ClusterError, match="9 workers need 112 more"):
+    with pytest.raises(cf.ClusterError, match="takes 112 more to start 9 workers"):
         starting.check_host(9)
 
 

@@ -151,7 +151,7 @@ HOST_SIDE = {
     "distributed.system": "the memory that the host has for a process",
 }
 """What planning/ takes of `distributed`, which reaches no cluster, and what for."""
-DESCRIPTIONS = {"Device", "Levels", "OPS", "room_bytes", "selection_bytes", "split"}
+DESCRIPTIONS = {"DecodeRates", "Device", "Levels", "OPS", "room_bytes", "selection_bytes", "split"}
 """What planning/ takes of modules that import pyopencl: descriptions and sizes, no buffers."""
 
 

@@ -20,9 +20,11 @@ from chunkfold.errors import MonoidError, PlanError
 from chunkfold.events import OnEvent
 from chunkfold.kernels import all_devices, default_devices
 from chunkfold.kernels.binding.statistic import Statistic
+from chunkfold.kernels.tuning.decode_request import decode_rates
 from chunkfold.planning.block_data import Constants, to_a_graph
 from chunkfold.planning.blocks import TileRange
 from chunkfold.planning.combine_tree import Tree
+from chunkfold.planning.feeding import codecs_to_measure
 from chunkfold.planning.output_chunks import OutputChunks, output_chunks
 from chunkfold.planning.plan import Plan, request_of
 from chunkfold.planning.planner import fitted, make_plan
@@ -72,14 +74,15 @@ def lazily(
             "several questions are answered by one read of a run, not of a graph: leave "
             "compute=False out, or ask them one by one"
         )
-    chosen = check_terms(client, request.sources)
+    chosen, codecs = check_terms(client, request.sources), codecs_to_measure(request)
     resources: Mapping[str, int] = {}
     if chosen is None:  # a plan is made where there is no device, too
         able = default_devices()[0][:1] if all_devices() else ()
-        terms = Terms.of_this_host(able, 1, THREADS, None)
+        rates = [one for device in able for one in decode_rates(device, codecs)]
+        terms = Terms.of_this_host(able, 1, THREADS, None, rates)
     else:
         workers = DeviceWorkers(chosen)
-        terms, resources = workers.ask(lambda: None).terms, workers.resources
+        terms, resources = workers.ask(lambda: None, codecs).terms, workers.resources
     if isinstance(asked, Plan):
         plan = fitted(asked, terms)
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -77,9 +77,9 @@ class OnCluster:
             if before:
                 listener.leave(self._client, before)
 
-    def workers(self) -> Workers:
+    def workers(self, codecs: Collection[str] = ()) -> Workers:
         """Ask every worker for its device; see `DeviceWorkers.ask`."""
-        return self._workers.ask(self.watch)
+        return self._workers.ask(self.watch, codecs)
 
     def there(self) -> dict[str, Any]:
         """Ask the scheduler who has joined: what it knows of each, by address."""

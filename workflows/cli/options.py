@@ -126,7 +126,7 @@ decode = click.option(
     type=click.Choice(DECODE),
     default=Options.decode,
     show_default=True,
-    help="Who decodes compressed chunks: this host's cores, or the device.",
+    help="Who decodes compressed chunks: the host's cores, the device, or the faster one.",
 )
 
 ddof = click.option(

@@ -6,6 +6,7 @@ CPU runtimes stand in for them, as in `test_fed`.
 from __future__ import annotations
 
 import itertools
+import json
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,11 @@ from numcodecs import zstd as codec
 from zarr.codecs import BloscCodec
 
 import chunkfold as cf
+from chunkfold.kernels.cache.entries import write_entry
 from chunkfold.kernels.decode import zstd
 from chunkfold.kernels.feed.fed_buffer import FedBuffer
+from chunkfold.kernels.tuning.decode_request import DecodeRequest
+from chunkfold.planning.staffing import host_cores
 from chunkfold.worker.worker_device import WorkerDevice
 from tests.pipeline.reading.test_fed import QUESTIONS, SHAPE, wild
 
@@ -107,6 +111,26 @@ def test_all_is_decoded_by_the_device(owned: WorkerDevice, tmp_path: Path, count
     assert counted == {"by device": run.plan.layout.leaves, "refused": 0, "by host": 0}
     cf.reduce(path, "sum", decode="host")
     assert counted["by host"] == run.plan.layout.leaves
+
+
+@pytest.mark.parametrize(("device_rate", "by"), [(9e12, "by device"), (1e3, "by host")])
+def test_who_was_measured_to_be_faster_decodes_to_the_same_bits(
+    owned: WorkerDevice, tmp_path: Path, counted, monkeypatch, device_rate: float, by: str
+):
+    monkeypatch.setenv("CHUNKFOLD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("CHUNKFOLD_TIES")
+    rates = {"codec": "zstd", "device": device_rate, "core": 1e9}
+    write_entry(DecodeRequest(owned.device, "zstd").path, json.dumps(rates).encode())
+    path = stored(tmp_path / "a", chunks=(4, 60, 500))
+    found = cf.reduce(path, "sum")
+    assert {name for name, count in counted.items() if count} == {by}
+    assert found == cf.reduce(values(), "sum")
+    plan = cf.plan(path, "sum", device=owned.device)
+    assert plan.device_decoding.used == (by == "by device")
+    cores = min(16, host_cores())
+    assert f" {cores} GB/s by {cores} core" in str(plan)
+    (why,) = (one for one in plan.explain() if one.what == "decoding")
+    assert why[1:] == (f"on the {by.removeprefix('by ')}", plan.device_decoding.because)
 
 
 def test_parts_of_a_concatenation_are_decoded_by_the_device(

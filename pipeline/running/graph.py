@@ -33,7 +33,7 @@ from chunkfold.planning.staffing import THREADS
 from chunkfold.planning.unshown import unshown
 from chunkfold.planning.work import Work
 from chunkfold.planning.workers import Terms
-from chunkfold.results.of_xarray import OfXarray
+from chunkfold.results.label_sources import OfXarray
 from chunkfold.results.results import Results, in_order
 from chunkfold.running.ready import check_terms
 from chunkfold.running.remarks import warn_user
@@ -61,8 +61,8 @@ def lazily(
     request = request_of(asked)
     if on_event is not None:
         raise PlanError(
-            "on_event hears of a run, but with compute=False Dask carries the plan out, and tells "
-            "by its own dashboard: leave one of them out"
+            "on_event reports a run, but with compute=False Dask carries the plan out, and has its "
+            "own dashboard: leave one of them out"
         )
     if request.options.skips:
         raise PlanError(
@@ -113,7 +113,7 @@ class TaskGraph:
 
     plan: Plan
     resources: Mapping[str, int]
-    """That blocks and combines ask workers for, where others have no device."""
+    """Dask resources that blocks and combines require, if some workers have no device."""
 
     @cached_property
     def _work(self) -> Work:

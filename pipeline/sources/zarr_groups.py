@@ -1,15 +1,17 @@
-"""Arrays of a group, as the metadata of each have it: consolidated ones are a hint, not a truth.
+"""Opens the arrays of a Zarr group, and the groups above an array.
 
-They were true when they were written. Since then arrays may have been appended to, added, removed,
-or given other attributes; and one that zarr cannot open keeps it from opening the whole group.
+Each is opened by its own metadata. Consolidated metadata are a hint: they were true when they were
+written. Since then arrays may have been appended to, added, removed, or given other attributes; and
+one that zarr cannot open keeps it from opening the whole group.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
 import zarr
@@ -17,12 +19,16 @@ from zarr.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 from zarr.storage import ObjectStore
 
+from chunkfold.settings import StorageOptions
 from chunkfold.sources.zarr_arrays import AnyArray
+from chunkfold.stores.addresses import beside, last_of, located
 from chunkfold.stores.guarded_stores import METADATA, careful
 from chunkfold.stores.remote import RemoteObjects
 
 _AT_ONCE = 32
 """Members that are opened at the same time: most of it is waiting for a store."""
+_FARTHEST = 2
+"""Groups above an array that may name it: as `scale0/image`."""
 
 
 @dataclass(frozen=True)
@@ -126,3 +132,30 @@ def _arrays(entries: dict[str, Any], *, third: bool) -> Iterator[str]:
             yield path.strip("/")
         elif not third and path.endswith("/.zarray"):
             yield path.removesuffix("/.zarray").strip("/")
+
+
+def groups_above(
+    array: AnyArray, address: str, options: StorageOptions
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the groups that an array is in, nearest first: its path there, and the attributes.
+
+    `address` is where the array is, if that is known. It ends where no group can be opened.
+    """
+    inner, place = PurePosixPath(array.path).parts, PurePosixPath()
+    for up in range(1, _FARTHEST + 1):
+        if inner:
+            place = PurePosixPath(*inner[-up:])
+        else:
+            place, address = last_of(address) / place, beside(address, "").rstrip("/")
+        if up > len(inner) if inner else not address:
+            return
+        try:
+            store, path = (
+                (array.store, "/".join(inner[:-up])) if inner else located(address, options)
+            )
+            node = open_as_it_is(store, path)
+        except Exception:  # noqa: BLE001 # whatever keeps it from being opened: most often none is there
+            return
+        if not isinstance(node, zarr.Group):
+            return
+        yield str(place), node.attrs.asdict()

@@ -1,17 +1,22 @@
-"""Say why nothing could be opened at an address, and what could have been meant."""
+"""Errors of opening: each says why nothing could be opened, and what could have been meant."""
 
 from __future__ import annotations
 
 import itertools
+import os
 import zipfile
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
 
 import zarr
 
 from chunkfold.decoding.codec_metadata import unknown_codec
-from chunkfold.redaction import without_secrets
-from chunkfold.refusals import denial
-from chunkfold.sources.group_members import members_of, open_as_it_is
+from chunkfold.errors import ChunkfoldError, ClusterError, SourceError, TargetError, runs_short
+from chunkfold.http_denials import denial
+from chunkfold.redaction import shown_address, without_secrets
+from chunkfold.sources.zarr_groups import members_of, open_as_it_is
 from chunkfold.stores.addresses import Folder, is_packed, is_zarr, located, on_disk, within
 from chunkfold.stores.h5_files import is_h5
 from chunkfold.stores.icechunk_store import is_repository
@@ -21,6 +26,8 @@ from chunkfold.stores.remote import hint, message_of, nothing_at
 
 _LOOKED_AT = 4096
 """Bytes at a file's beginning that tell what it is."""
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def why_not(address: str, path: Path | None, error: Exception) -> str:
@@ -56,7 +63,7 @@ def _stores_in(folder: Folder, lead: str) -> str:
 
 
 def is_store(path: Folder) -> bool:
-    """Whether there are arrays in what is at a path."""
+    """Return True if a path has a store of arrays."""
     if is_zarr(path) or not isinstance(path, Path):
         return is_zarr(path)
     return are_references(path) or is_repository(path) or is_h5(path)
@@ -112,3 +119,33 @@ def inside(group: zarr.Group, name: str | None) -> str:
     shown = ", ".join(within(name, path) if name else f"group[{path!r}]" for path in arrays[:20])
     more = f" and {len(arrays) - 20} more" if len(arrays) > 20 else ""
     return f"its arrays: {shown}{more}"
+
+
+def in_one_sentence(opening: Callable[P, T]) -> Callable[P, T]:
+    """Wrap what opens a source, its first argument: what it raises names that, in one sentence.
+
+    Libraries raise what they like of metadata that somebody else wrote.
+    """
+
+    @wraps(opening)
+    def wrapped(*given: P.args, **more: P.kwargs) -> T:
+        name = _name_of(given[0] if given else None)
+        try:
+            return opening(*given, **more)
+        except (SourceError, TargetError) as error:
+            if not name or name in str(error) or type(error) not in (SourceError, TargetError):
+                raise
+            raise type(error)(f"{name}: {error}") from error
+        except (ChunkfoldError, ImportError):
+            raise
+        except Exception as error:
+            said = f"{name or 'the source'}: cannot be opened: its metadata, or what holds them, "
+            said += f"are not what any reader expects ({type(error).__name__}: "
+            kind = ClusterError if runs_short(error) else SourceError
+            raise kind(f"{said}{message_of(error)})") from error
+
+    return wrapped
+
+
+def _name_of(source: Any) -> str:
+    return shown_address(os.fspath(source)) if isinstance(source, (str, os.PathLike)) else ""

@@ -1,6 +1,6 @@
-"""What servers refuse for all of a store's objects alike: no chunk is at fault, none to be skipped.
+"""Finds answers by which servers deny all of a store's objects: no single chunk is bad or skipped.
 
-S3, and those who speak as it does, give such an answer a code, as `<Code>ExpiredToken</Code>`;
+S3, and servers that speak its protocol, give such an answer a code, as `<Code>ExpiredToken</Code>`;
 obstore has it in its text.
 """
 
@@ -36,7 +36,7 @@ _SHARED: Mapping[str, str] = {
     "InvalidAuthenticationInfo": "the credentials are not valid any more: sign in anew",
     "ContainerNotFound": "there is no such container: look at how it is spelled",
 }
-"""What the codes mean, and what helps."""
+"""Meanings of the codes, and remedies."""
 _OTHERS: Mapping[str, str] = {
     "401 Unauthorized": "the server asks for credentials, or refuses those that it got: set them",
     "redirect without LOCATION": _REGION,
@@ -48,7 +48,7 @@ _OF_ONE: Mapping[str, str] = {
         "may not list what is"
     ),
 }
-"""Of what may be one object's."""
+"""Meanings of codes that may be about one object."""
 
 
 _ANSWER = re.compile(

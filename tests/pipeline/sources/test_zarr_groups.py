@@ -13,8 +13,8 @@ from zarr.storage import LocalStore, ZipStore
 
 import chunkfold as cf
 from chunkfold.errors import SourceError
-from chunkfold.sources.group_members import members_of, open_as_it_is
 from chunkfold.sources.opening import Unopened, open_each, open_source
+from chunkfold.sources.zarr_groups import members_of, open_as_it_is
 
 NAMES = ("kept", "told", "longer", "gone", "deep/down")
 

@@ -22,9 +22,9 @@ from chunkfold.kernels.cache.entries import read_entry, write_entry
 from chunkfold.kernels.cache.folders import cache_folder
 from chunkfold.kernels.decode.decode_rates import DecodeRates, measured
 from chunkfold.kernels.device.device import Device
+from chunkfold.kernels.opencl.opencl_code import library
 from chunkfold.kernels.program.build_options import build_options
 from chunkfold.kernels.program.device_context import DeviceContext
-from chunkfold.kernels.program.opencl_code import library
 from chunkfold.kernels.tuning.trial import answer_to, digest, processes, why_ended
 from chunkfold.kernels.tuning.trial_process import ChildEndedError
 

@@ -1,4 +1,4 @@
-"""Which workers of a Dask cluster have devices, and which: they are asked before a run."""
+"""Asks the workers of a Dask cluster for their devices, before a run."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from chunkfold.errors import ClusterError, DeviceError
 from chunkfold.kernels import Device
 from chunkfold.kernels.decode.decode_rates import DecodeRates
 from chunkfold.planning.workers import Workers
+from chunkfold.plural import counted
 from chunkfold.settings import wait_seconds
 from chunkfold.worker.worker_device import RESOURCE, decode_rates_here, describe_worker
 
@@ -71,7 +72,7 @@ class DeviceWorkers:
         found = {a: known for a, known in answers.items() if isinstance(known, tuple)}
         if not found:
             raise DeviceError(
-                f"none of {len(answers)} worker(s) has an OpenCL device: "
+                f"found no OpenCL device on {counted(len(answers), 'worker')}: "
                 + "; ".join(str(answer) for answer in answers.values())
             )
         reached: Any = self._client.scheduler  # None, had it not been running

@@ -1,4 +1,4 @@
-"""Where blocks run: what every backend does, and the one of the caller's own process."""
+"""A backend runs blocks: the protocol of all backends, and the backend of the caller's process."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from chunkfold.planning.block_data import to_this_process
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.work import Work
 from chunkfold.planning.workers import THREADS, Workers, by_cores, memory_each
+from chunkfold.plural import counted
 from chunkfold.running.shared_tasks import TasksHere
 from chunkfold.sources.source import Source
 from chunkfold.stores.h5_files import close_idle
@@ -35,7 +36,7 @@ class PartialsLostError(Exception):
     """Partials that were waited with were lost, and with them what they were made of."""
 
     def __init__(self, lost: Sequence[object]) -> None:
-        super().__init__(f"{len(lost)} partial(s) were lost with their worker")
+        super().__init__(f"{counted(len(lost), 'partial')} lost with the worker")
         self.lost = lost
         """Their handles."""
 
@@ -71,7 +72,7 @@ class Backend(Protocol):
         """
 
     def release(self, handles: Sequence[object]) -> None:
-        """Let go of results that were combined, or of tasks that nobody waits for any more."""
+        """Release results that were combined, or tasks that nobody waits for."""
 
     def retire(self, error: WorkerLostError) -> bool:
         """Give up the worker that raised; say whether any are left."""
@@ -176,7 +177,7 @@ class InProcess:
         return ()
 
     def stop(self) -> None:
-        """Let running blocks end at their next leaf, and wait for them."""
+        """Stop running blocks at their next leaf, and wait for them."""
         self._stopped.set()
         self._blocks.shutdown(cancel_futures=True)
         self._end_tasks()

@@ -30,7 +30,7 @@ from chunkfold.planning.planner import fitted, make_plan
 from chunkfold.planning.request import Request
 from chunkfold.planning.work import Work
 from chunkfold.planning.workers import THREADS, Terms
-from chunkfold.results.of_xarray import OfXarray
+from chunkfold.results.label_sources import OfXarray
 from chunkfold.results.results import Results, in_order
 from chunkfold.running.ready import check_terms
 from chunkfold.running.remarks import warn_user
@@ -58,8 +58,8 @@ def lazily(
     request = request_of(asked)
     if on_event is not None:
         raise PlanError(
-            "on_event hears of a run, but with compute=False Dask carries the plan out, and tells "
-            "by its own dashboard: leave one of them out"
+            "on_event reports a run, but with compute=False Dask carries the plan out, and has its "
+            "own dashboard: leave one of them out"
         )
     if request.options.skips:
         raise PlanError(
@@ -110,7 +110,7 @@ class TaskGraph:
 
     plan: Plan
     resources: Mapping[str, int]
-    """That blocks and combines ask workers for, where others have no device."""
+    """Dask resources that blocks and combines require, if some workers have no device."""
 
     @cached_property
     def _work(self) -> Work:

@@ -32,8 +32,7 @@ from chunkfold.planning.work import Work
 from chunkfold.planning.workers import Workers
 from chunkfold.running import sending
 from chunkfold.running.backend import Done, PartialsLostError
-from chunkfold.running.outcomes import is_gone, outcome_of
-from chunkfold.running.sent_tasks import SentTasks
+from chunkfold.running.sent_tasks import SentTasks, is_gone, outcome_of
 from chunkfold.running.shared_tasks import TasksThere
 from chunkfold.settings import wait_seconds
 from chunkfold.worker.fold_block import Folded, block_task, combine_task
@@ -43,7 +42,7 @@ _LARGE = "distributed.admin.large-graph-warning-threshold"
 
 
 class _TakenOverError(Exception):
-    """What was waited for may have been on a worker that was removed just now."""
+    """The wait is over: its result may have been on a worker that was removed just now."""
 
 
 class OnCluster:
@@ -145,14 +144,14 @@ class OnCluster:
         self._gone |= self.watch().removed
 
     def _folded(self, number: int, attempt: int, done: Done, outcome: object) -> None:
-        """Let go of results that no block takes any more, but while another attempt may do."""
+        """Release shared results that no block needs any more, except those of a later attempt."""
         if not isinstance(outcome, BaseException) and self._newest[number] == attempt:
             assert self._shared is not None
             self._shared.done(number)
         done(outcome)
 
     def _let_go_of(self, data: Future[Any], done: Done, outcome: object) -> None:
-        """Let go of what was sent ahead; what is lost with its worker is sent once more."""
+        """Release the data that were sent ahead; if a worker lost them, the task is repeated."""
         if isinstance(outcome, CancelledError) and data.status in ("lost", "cancelled"):
             outcome = WorkerStoppedError("a worker was lost with the data of a block", "")
         data.release()
@@ -275,7 +274,7 @@ class OnCluster:
                     on_loop(self._client, tidied)
 
     def release(self, handles: Sequence[Any]) -> None:
-        """Let go of futures at once; garbage collection would do so some time."""
+        """Release futures at once, without waiting for garbage collection."""
         self._futures.difference_update(handles)
         self._sent.drop(future.key for future in handles)
         for future in handles:

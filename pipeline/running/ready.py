@@ -29,13 +29,13 @@ from chunkfold.sources.source import Source
 
 @dataclass(frozen=True)
 class Ready:
-    """What a run needs to begin."""
+    """The parts that a run needs to begin."""
 
     run: str
     """Its name."""
     plan: Plan
     backend: Backend
-    """Of those who will carry the plan out; whoever starts no run stops it."""
+    """The backend that carries the plan out; a caller that starts no run stops it."""
     devices: Sequence[Device]
     """Theirs."""
 

@@ -1,4 +1,4 @@
-"""What goes to workers ahead of tasks: much of it within a task is the scheduler's to keep."""
+"""Sends large data of blocks to workers ahead of tasks: a scheduler keeps what is within a task."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def test_what_is_not_stored_is_weighed_too(tmp_path: Path):
     values[2:4, :3] = 7.5
     path = stored(tmp_path, values, fill=7.5, config={"write_empty_chunks": False})
     weights = np.random.default_rng(3).random((5, 8))
-    assert cf.plan(path).absent or len(list(Path(path).rglob("c/*/*/*"))) < 6
+    assert cf.plan(path).unstored or len(list(Path(path).rglob("c/*/*/*"))) < 6
     got = cf.reduce(path, "mean", weights=weights)
     assert got == exactly(values, weights, None)
 
@@ -217,7 +217,7 @@ def test_a_name_is_that_of_an_array_beside_the_data(tmp_path: Path, monkeypatch)
     assert json.loads(told.stdout)["results"]["mean"] == pytest.approx(want)
     zarr.save("lat", np.ones(4))  # what stands beside the data comes first; a path says another
     assert cf.reduce("s.zarr/air", "mean", weights="./lat") == pytest.approx(float(air.mean()))
-    with pytest.raises(cf.SourceError, match=r"'lta' names nothing beside .* lta: no such"):
+    with pytest.raises(cf.SourceError, match=r"array 'lta', neither next to .* lta: no such"):
         cf.reduce("s.zarr/air", "mean", weights="lta")
 
 
@@ -291,7 +291,7 @@ def test_a_mask_and_conditions_must_all_hold(tmp_path: Path):
         ({"weights": [[1, 2], [3]]}, "weights: NumPy makes no array of list"),
         ({"where": xarray.Dataset({"a": ("x", [True])})}, "where: NumPy makes no array of Dataset"),
         ({"weights": np.ones(8), "op": "max"}, "'max' takes no weights; sum, mean, var, std, cov"),
-        ({"weights": "nowhere.zarr"}, "names nothing beside .* nor an array elsewhere: nowhere"),
+        ({"weights": "nowhere.zarr"}, "neither next to .* nor as a path: .*nowhere"),
         ({"weights": "a/nowhere.zarr"}, "a/nowhere.zarr: no such path"),
         ({"where": {"a": 1}}, "where"),
     ],

@@ -614,5 +614,5 @@ def test_nan_is_told_beside_the_results(tmp_path: Path, here):
     code, out, err = here("reduce", tmp_path / "a", "--op", "mean", "--json")
     assert code == 0
     assert json.loads(out)["results"] == {"mean": "NaN"}
-    told = "there is NaN in mean, since elements are: --skipna takes those for absent"
+    told = "mean is NaN because the data contain NaN; --skipna ignores them"
     assert told in " ".join(err.split())

@@ -78,7 +78,7 @@ def test_a_block_that_loses_all_workers_that_it_may_ends_the_run_with_4(
     most = most or 4
     # Dask sends a block on before the run hears of the last loss.
     assert most <= len(list(tmp_path.iterdir())) <= most + 1
-    assert f"{most} time(s), the last: worker tcp://" in str(told.value)
+    assert f"{most} times, the last: worker tcp://" in str(told.value)
     assert f"allow more: --worker-losses {4 * most}" in str(told.value)
     assert _CODES[WorkerLostError] == EXIT_FAILED == 4
 

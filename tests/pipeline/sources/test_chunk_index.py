@@ -24,12 +24,12 @@ from chunkfold.kernels import Combiner
 from chunkfold.planning import blocks, planner
 from chunkfold.planning.blocks import cut_blocks, even_runs
 from chunkfold.planning.layout import Layout
-from chunkfold.planning.leaf_objects import leaf_objects
-from chunkfold.planning.missing_chunks import (
+from chunkfold.planning.leaf_objects import (
     SPARSE,
     ListingTerms,
     StoredLeaves,
     expected_objects,
+    leaf_objects,
     with_objects,
 )
 from chunkfold.reading import parts
@@ -568,7 +568,7 @@ def test_gaps_are_of_the_objects_that_leaves_touch(seed: int, leaf, share: float
     listing = Listing(sizes.astype(np.uint32), 0)
     terms = [ListingTerms.of(listing)]
     stored = StoredLeaves.of(layout, [source], [listing])
-    made = cut_blocks(np.full(stored.absent.shape, 900), stored.absent, 2, 0)
+    made = cut_blocks(np.full(stored.unstored.shape, 900), stored.unstored, 2, 0)
     for block in made:
         sent = with_objects(block, layout, [source], [listing], terms)
         for tile in range(*block.tiles):
@@ -578,7 +578,7 @@ def test_gaps_are_of_the_objects_that_leaves_touch(seed: int, leaf, share: float
                 if there.any():
                     (known,) = expected_objects(layout, [source], terms, sent, tile, part, [set()])
                     np.testing.assert_array_equal(known.sizes, sizes[box])
-                assert stored.absent[tile, part] == (not there.any())
+                assert stored.unstored[tile, part] == (not there.any())
                 left_out = remote or there.mean() <= SPARSE
                 assert stored.decoded[tile, part] == pytest.approx(
                     8 * layout.leaf_elements()[tile, part] * (there.mean() if left_out else 1)

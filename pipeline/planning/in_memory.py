@@ -83,8 +83,8 @@ def refuse_much_between_reads(request: Request) -> None:
     if not several:
         return
     along = [n for n in range(len(request.chosen)) if n not in request.reduced]
-    if request.grouping is not None:
-        along = sorted({*along, *request.grouping.keys.axes})
+    if request.keys is not None:
+        along = sorted({*along, *request.keys.axes})
     value = np.dtype(np.result_type(*(source.dtype for source in request.sources)))
     nbytes = value.itemsize
     for axis in along:

@@ -235,7 +235,7 @@ def _accumulators(request: Request, terms: Terms, layout: Layout) -> tuple[float
         nbytes, rows = folded_first.folded.nbytes, folded_first.rows
         return nbytes / max(1, rows.elements_of_leaf), nbytes * rows.of_tile
     accumulator = request.accumulator(terms)
-    keys = None if request.grouping is None else request.grouping.keys
+    keys = request.keys
     whole = accumulator.nbytes * request.groups * layout.most_outputs
     if keys is not None and not isinstance(keys, Keys):
         return 0.0, whole  # whatever leaves are: any element may be in any group

@@ -103,7 +103,7 @@ def _projected(
     """
     sources, accumulator = request.sources, request.accumulator(terms)
     leaf_size = leaf_bytes(sources, layout) if leaf_size is None else leaf_size
-    keys = None if request.grouping is None else request.grouping.keys
+    keys = request.keys
     touches = [(source, _touched(layout, source)) for source in sources]
     in_flight = max(
         source.reading_bytes(leaf_size, touched) + layout.gathers * touched

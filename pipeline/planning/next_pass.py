@@ -11,7 +11,6 @@ from chunkfold.kernels import Monoid
 from chunkfold.kernels.monoid.further import Further
 from chunkfold.planning.broadcast_inputs import BroadcastInput
 from chunkfold.planning.group_keys import Keys
-from chunkfold.planning.grouping import Grouping
 from chunkfold.planning.leaf_extremes import LeafExtremes, skipped_leaves
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.planner import make_plan
@@ -60,8 +59,10 @@ def _laid_out(slot: np.ndarray, plan: Plan) -> BroadcastInput:
         return BroadcastInput("what was found so far", (), slot.reshape(()))
     layout = plan.layout
     shape, kept = layout.outputs_shape, layout.kept
-    if plan.grouping is not None:
-        return _by_labels(slot.reshape(plan.groups, *shape), kept, plan.grouping)
+    keys = plan.request.keys
+    if keys is not None:
+        assert isinstance(keys, Keys)  # of others there is one read
+        return _by_labels(slot.reshape(plan.groups, *shape), kept, keys)
     each = slot.reshape(shape)
     for n in layout.coarsened:  # elements of a window have what it has
         axis, at = layout.axes[n], kept.index(n)
@@ -69,10 +70,8 @@ def _laid_out(slot: np.ndarray, plan: Plan) -> BroadcastInput:
     return BroadcastInput("what was found so far", kept, each)
 
 
-def _by_labels(slot: np.ndarray, kept: tuple[int, ...], grouping: Grouping) -> BroadcastInput:
+def _by_labels(slot: np.ndarray, kept: tuple[int, ...], keys: Keys) -> BroadcastInput:
     """Give every place that has a label what its group has."""
-    keys = grouping.keys
-    assert isinstance(keys, Keys)  # of others there is one read
     each = slot[np.maximum(keys.whole(), 0)]
     axes = [*keys.axes, *kept]
     order = sorted(range(len(axes)), key=axes.__getitem__)

@@ -13,7 +13,7 @@ import numpy as np
 from chunkfold.grid import Axis, Taken
 from chunkfold.kernels import Accumulator, Bound, Packing, bind
 from chunkfold.planning.broadcast_inputs import BroadcastInput
-from chunkfold.planning.grouping import Grouping, OwnKeys
+from chunkfold.planning.grouping import AnyKeys, Grouping, OwnKeys
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.options import Options
 from chunkfold.planning.preaggregation import Preaggregation, preaggregated
@@ -76,6 +76,11 @@ class Request:
         return " and ".join(source.name for source in self.sources)
 
     @property
+    def keys(self) -> AnyKeys | None:
+        """The group of each element; None if there are no groups."""
+        return None if self.grouping is None else self.grouping.keys
+
+    @property
     def groups(self) -> int:
         """Results of each output."""
         return 1 if self.grouping is None else self.grouping.count
@@ -89,10 +94,9 @@ class Request:
         ChunkfoldError
             If elements are of another kind than the edges of their groups.
         """
-        keys = None if self.grouping is None else self.grouping.keys
-        if not isinstance(keys, OwnKeys):
+        if not isinstance(self.keys, OwnKeys):
             return None
-        return keys.accumulator(self.sources[0].dtype, self.packings[0], self.name)
+        return self.keys.accumulator(self.sources[0].dtype, self.packings[0], self.name)
 
     @property
     def together(self) -> tuple[Request, ...]:
@@ -134,7 +138,7 @@ class Request:
             ddof=self.options.ddof,
             exact=self.options.exact,
             packings=(*self.packings, *(None for _ in self.held)),
-            keyed=self.grouping is not None,
+            keyed=self.keys is not None,
             outputs=self.groups * self.outputs,
             keeping=self.keeping,
             initial=self.options.initial,
@@ -147,10 +151,9 @@ class Request:
 
     def preaggregated(self, layout: Layout, terms: Terms) -> Preaggregation | None:
         """Return the rows of elements that are folded first; None if elements are folded."""
-        if self.grouping is None and not self.held:
+        keys, staged = self.keys, len(self.sources)
+        if keys is None and not self.held:
             return None
-        keys = None if self.grouping is None else self.grouping.keys
-        staged = len(self.sources)
         return preaggregated(self.accumulator(terms), layout, self.held, staged, keys, terms.kinds)
 
     @cached_property

@@ -17,7 +17,6 @@ from chunkfold.kernels.accumulator.accumulator import Slot
 from chunkfold.kernels.accumulator.component import ELEMENTS, BoundField, Component
 from chunkfold.planning.broadcast_inputs import BroadcastInput
 from chunkfold.planning.group_keys import Keys
-from chunkfold.planning.grouping import AnyKeys
 from chunkfold.planning.preaggregation import LEAST_GROUPED, MOST_BYTES
 from chunkfold.planning.request import Request
 from chunkfold.planning.workers import Terms, slow_by_key
@@ -171,13 +170,13 @@ def _made_of(
         finer_number,
         extra_axes=tuple(n for n in own.reduced if n not in finer.reduced),
         finer_outputs=finer.groups * finer.outputs,
-        has_count=finer.grouping is None,
+        has_count=finer.keys is None,
     )
 
 
 def _is_of_whole_outputs(own: Request, finer: Request) -> bool:
     """Tell if every output of a question is of whole outputs of another."""
-    keys, finer_keys = (None if r.grouping is None else r.grouping.keys for r in (own, finer))
+    keys = own.keys
     if not {*finer.reduced} <= {*own.reduced}:
         return False
     if keys is not None and (not isinstance(keys, Keys) or {*keys.axes} & {*finer.reduced}):
@@ -187,13 +186,14 @@ def _is_of_whole_outputs(own: Request, finer: Request) -> bool:
         for r in (own, finer)
     ):
         return False
-    return _every_element_has_a_key(finer_keys) and _same_inputs(own.held, finer.held)
+    return _every_element_has_a_key(finer) and _same_inputs(own.held, finer.held)
 
 
-def _every_element_has_a_key(keys: AnyKeys | None) -> bool:
-    if keys is None:
-        return True
-    return isinstance(keys, Keys) and all(bool((one.codes >= 0).all()) for one in keys.factors)
+def _every_element_has_a_key(request: Request) -> bool:
+    keys = request.keys
+    return keys is None or (
+        isinstance(keys, Keys) and all(bool((one.codes >= 0).all()) for one in keys.factors)
+    )
 
 
 def _same_inputs(held: Sequence[BroadcastInput], others: Sequence[BroadcastInput]) -> bool:

@@ -82,7 +82,7 @@ class TileFinishing:
             plan.bound.statistics,
             layout.by_window,
             layout.reduced_by_window,
-            plan.grouping is not None,
+            request.keys is not None,
             request.rounded_to,
             request.factors(layout.kept),
             bool(request.modes),
@@ -260,7 +260,7 @@ def kernel_levels(plan: Plan) -> Levels | None:
     """
     request, layout = plan.request, plan.layout
     options, (source, *others) = request.options, request.sources
-    if others or request.held or request.grouping or layout.reduced or layout.gathers:
+    if others or request.held or request.keys is not None or layout.reduced or layout.gathers:
         return None
     if request.modes:  # which are of elements as they are
         return None

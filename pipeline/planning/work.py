@@ -262,7 +262,7 @@ class Work:
             retry_seconds(),
             plan.options.skips,
             plan.options.wants_all,
-            None if plan.grouping is None else plan.grouping.keys,
+            plan.request.keys,
             plan.request.numbering,
             plan.held,
             plan.choosers,

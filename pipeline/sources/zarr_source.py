@@ -67,8 +67,8 @@ class ZarrSource(Source):
 
     @cached_property
     def dtype(self) -> np.dtype:
-        """Element dtype, in the array's byte order."""
-        return np.dtype(self.array.dtype)
+        """Element dtype, in the byte order of what its chunks decode to."""
+        return np.dtype(self.array.dtype) if self.direct is None else self.direct.dtype
 
     @property
     def chunks(self) -> tuple[int, ...]:

@@ -40,8 +40,9 @@ class Filter(NamedTuple):
             return self.decoded.itemsize in _SHUFFLED
         if self.encoded.kind not in "iu":
             return False
-        if self.name == "delta":
-            return self.decoded.kind in "iu"
+        if self.name == "delta":  # NumPy adds uint64 and what has a sign in float64
+            both = np.result_type(self.decoded, self.encoded)
+            return self.decoded.kind in "iu" and both.kind in "iu"
         return self.decoded.kind == "f" and self.decoded.itemsize >= 4 and self._divides_float64
 
     @property
@@ -67,8 +68,12 @@ class CodecChain(NamedTuple):
 
     def __str__(self) -> str:
         """Return the names, in the order in which they are undone."""
-        names = (self.compressor, *(one.name for one in self.filters))
-        return " and ".join(name for name in names if name != PLAIN)
+        return " and ".join([*self.compressors, *(one.name for one in self.filters)])
+
+    @property
+    def compressors(self) -> tuple[str, ...]:
+        """The compressor, if there is one."""
+        return () if self.compressor == PLAIN else (self.compressor,)
 
     @property
     def needs_float64(self) -> bool:

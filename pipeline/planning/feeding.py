@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from chunkfold.decoding.codecs import room_of
 from chunkfold.errors import PlanError
+from chunkfold.kernels.decode.codec_chain import CODECS
 from chunkfold.kernels.decode.device_decoder import room_bytes
-from chunkfold.kernels.decode.stored_chunks import CODECS, PLAIN
 from chunkfold.planning.request import Request
 from chunkfold.planning.workers import Terms
 from chunkfold.sources.source import Source
@@ -59,12 +59,12 @@ def device_decoding(request: Request, terms: Terms) -> DeviceDecoding:
         return DeviceDecoding(used=False, because="")
     if wanted == "host" or refused:
         return DeviceDecoding(used=False, because=refused or "decode is 'host'")
-    codecs = sorted({str(source.device_codec) for source in request.sources} - {PLAIN, "None"})
+    codecs = sorted({str(source.device_codecs or "") for source in request.sources} - {""})
     for source in request.sources if wanted == "auto" else ():
-        chunk = _chunk_bytes(source)
-        if chunk > MOST_CHUNK_BYTES.get(str(source.device_codec), chunk):
+        chunk, chain = _chunk_bytes(source), source.device_codecs
+        if chain is not None and chunk > MOST_CHUNK_BYTES.get(chain.compressor, chunk):
             because = f"chunks of {size_text(chunk)} are too few at a time to fill a device"
-            return DeviceDecoding(used=False, because=f"{source.device_codec}: {because}")
+            return DeviceDecoding(used=False, because=f"{chain}: {because}")
     return DeviceDecoding(used=True, because=f"{', '.join(codecs)}: compressed bytes are uploaded")
 
 
@@ -74,15 +74,14 @@ def _why_host(sources: Sequence[Source], terms: Terms) -> str:
         return "devices share the host's memory, whose cores decode"
     if terms.not_decoding:
         return f"a device cannot decode: {terms.not_decoding}"
-    known = ", ".join(CODECS)
-    return next(
-        (
-            f"{source.name} is not in local files of {known} chunks"
-            for source in sources
-            if source.device_codec is None and not source.as_it_is
-        ),
-        "",
-    )
+    for source in sources:
+        codecs = source.device_codecs
+        if codecs is not None and codecs.needs_float64 and not terms.fp64:
+            return f"a device has no float64, in which {source.name} was scaled"
+        if codecs is None and not source.as_it_is:
+            known = ", ".join(CODECS)
+            return f"{source.name} is not in local files of {known} chunks, or has other filters"
+    return ""
 
 
 def is_fed(request: Request, terms: Terms) -> bool:
@@ -125,11 +124,11 @@ def decoding_bytes(source: Source, touched_bytes: int) -> int:
 
     It is none if the host reads or decodes them.
     """
-    codec, chunk = source.device_codec, _chunk_bytes(source)
-    if codec is None:
+    codecs, chunk = source.device_codecs, _chunk_bytes(source)
+    if codecs is None:
         return 0
-    stored = touched_bytes // chunk * room_of(chunk)
-    return stored + (codec != PLAIN) * (touched_bytes + room_bytes(codec, touched_bytes, chunk))
+    count = -(-touched_bytes // chunk)
+    return count * room_of(codecs.sizes(chunk)[0]) + room_bytes(codecs, count, chunk)
 
 
 def _chunk_bytes(source: Source) -> int:

@@ -21,9 +21,9 @@ _NBYTES = 200_000
 """Decoded bytes of a chunk that is tried: of several blocks."""
 _ELEMENTS, _CHUNKS = 10_007, 3
 """Elements of a chunk whose filter is tried, and such chunks."""
-Tried = str | Filter
+DecodeStage = str | Filter
 """A compressor, by its name, or a filter."""
-_known: WeakKeyDictionary[DeviceContext, dict[Tried, bool]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[DeviceContext, dict[DecodeStage, bool]] = WeakKeyDictionary()
 _lock = Lock()
 
 
@@ -35,7 +35,7 @@ class ChunkCodec(Protocol):
 
 
 def tried(
-    opened: DeviceContext, name: Tried, make: Callable[[], ChunkCodec], workspace: Workspace
+    opened: DeviceContext, name: DecodeStage, make: Callable[[], ChunkCodec], workspace: Workspace
 ) -> ChunkCodec | None:
     """Make a codec's kernels; None if they do not build or decode wrong on this device.
 
@@ -53,7 +53,7 @@ def tried(
         return codec if known[name] else None
 
 
-def _decodes_right(name: Tried, codec: ChunkCodec, workspace: Workspace) -> bool:
+def _decodes_right(name: DecodeStage, codec: ChunkCodec, workspace: Workspace) -> bool:
     stored, wanted = _filtered(name) if isinstance(name, Filter) else _compressed(name)
     nbytes, sizes = wanted[0].nbytes, np.array([len(one) for one in stored])
     places, to = in_places(sizes), in_places(np.full(len(stored), nbytes))

@@ -14,7 +14,7 @@ import pyopencl as cl
 from chunkfold.kernels.decode import blosc, zstd
 from chunkfold.kernels.decode.blosc import Blosc
 from chunkfold.kernels.decode.codec_chain import CODECS, CodecChain, Filter
-from chunkfold.kernels.decode.decode_trial import ChunkCodec, Tried, tried
+from chunkfold.kernels.decode.decode_trial import ChunkCodec, DecodeStage, tried
 from chunkfold.kernels.decode.filters import FilterKernel
 from chunkfold.kernels.decode.lz4 import Lz4
 from chunkfold.kernels.decode.stored_chunks import ALIGNED, Boxes, StoredChunks, in_places
@@ -41,7 +41,7 @@ class DeviceDecoder:
 
     def __init__(self, opened: DeviceContext) -> None:
         self._opened, self._workspace = opened, Workspace(opened)
-        self._codecs: dict[Tried, ChunkCodec | None] = {}
+        self._codecs: dict[DecodeStage, ChunkCodec | None] = {}
 
     def room_for(self, chunks: StoredChunks) -> cl.Buffer:
         """Return the buffer that chunks are to be brought into; raises as `decode`."""
@@ -85,11 +85,11 @@ class DeviceDecoder:
 
     def _stages(self, codecs: CodecChain) -> list[ChunkCodec] | None:
         """Return the kernels of codecs; None if some decode wrong on this device."""
-        names: list[Tried] = [*codecs.compressors, *codecs.filters]
+        names: list[DecodeStage] = [*codecs.compressors, *codecs.filters]
         found = [self._codec(name) for name in names]
         return [one for one in found if one is not None] if None not in found else None
 
-    def _codec(self, name: Tried) -> ChunkCodec | None:
+    def _codec(self, name: DecodeStage) -> ChunkCodec | None:
         """Return a codec's kernels; None if they decode wrong on this device."""
         if name not in self._codecs:
             kernels = FilterKernel if isinstance(name, Filter) else _KERNELS[name]

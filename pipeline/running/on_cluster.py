@@ -284,7 +284,7 @@ class OnCluster:
 
     def release(self, handles: Sequence[Any]) -> None:
         """Release futures at once, without waiting for garbage collection."""
-        futures = [handle for handle in handles if isinstance(handle, Future)]
+        futures: list[Any] = [handle for handle in handles if isinstance(handle, Future)]
         self._futures.difference_update(futures)
         self._sent.drop(future.key for future in futures)
         for future in futures:

@@ -10,6 +10,7 @@ import numcodecs
 import numpy as np
 import pyopencl as cl
 
+from chunkfold.kernels.decode.codec_chain import CodecChain
 from chunkfold.kernels.decode.device_decoder import DeviceDecoder
 from chunkfold.kernels.decode.stored_chunks import StoredChunks, in_places
 from chunkfold.kernels.errors import DeviceError
@@ -100,7 +101,7 @@ def _device_rate(opened: DeviceContext, codec: str, stored: Sequence[bytes]) -> 
     while True:
         # The same places many times: few bytes are uploaded, as many decoded as of a leaf.
         given = np.resize(places, count), np.resize(sizes, count)
-        chunks = StoredChunks(*given, codec, _NBYTES, 1, None)
+        chunks = StoredChunks(*given, CodecChain(codec), _NBYTES, 1, None)
         try:
             with device_errors(opened.device, "measuring how fast it decodes"):
                 region = cl.Buffer(opened.context, cl.mem_flags.READ_WRITE, count * _NBYTES)

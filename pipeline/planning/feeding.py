@@ -8,14 +8,14 @@ decode what they can (`kernels/decode`): many chunks at once, so that all of a d
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from chunkfold.decoding.codecs import room_of
 from chunkfold.errors import PlanError
+from chunkfold.kernels.decode.codec_chain import CODECS, CodecChain
 from chunkfold.kernels.decode.decode_rates import DecodeRates
 from chunkfold.kernels.decode.device_decoder import room_bytes
-from chunkfold.kernels.decode.stored_chunks import CODECS, PLAIN
 from chunkfold.planning.request import Request
 from chunkfold.planning.workers import Terms
 from chunkfold.sources.source import Source
@@ -70,8 +70,11 @@ def device_decoding(request: Request, terms: Terms) -> DeviceDecoding:
     slow = [rates[codec] for codec in codecs if codec in rates and rates[codec].gain < 1]
     if wanted == "auto" and slow:
         return DeviceDecoding(used=False, because="; ".join(map(_compared, slow)))
-    known = [_compared(rates[codec]) if codec in rates else codec for codec in codecs]
-    return DeviceDecoding(used=True, because=f"{'; '.join(known)}: compressed bytes are uploaded")
+    chains = {source.device_codecs for source in request.sources} - {None}
+    known = sorted(_described(chain, rates) for chain in chains if chain is not None)
+    return DeviceDecoding(
+        used=True, because=f"{'; '.join(filter(None, known))}: compressed bytes are uploaded"
+    )
 
 
 def codecs_to_measure(request: Request) -> tuple[str, ...]:
@@ -100,9 +103,16 @@ def _compared(rates: DecodeRates) -> str:
     return f"{rates.codec}, measured {first} against {second}"
 
 
+def _described(chain: CodecChain, rates: Mapping[str, DecodeRates]) -> str:
+    """Name the codecs of a chain, with the rates of the compressor."""
+    first = [_compared(rates[name]) if name in rates else name for name in chain.compressors]
+    return " and ".join([*first, *(one.name for one in chain.filters)])
+
+
 def _codecs(sources: Sequence[Source]) -> tuple[str, ...]:
-    """Return the codecs that devices would decode."""
-    return tuple(sorted({str(one.device_codec) for one in sources} - {PLAIN, "None"}))
+    """Return the compressors that devices would decode."""
+    chains = (source.device_codecs for source in sources)
+    return tuple(sorted({name for chain in chains if chain for name in chain.compressors}))
 
 
 def _why_host(sources: Sequence[Source], terms: Terms) -> str:
@@ -113,6 +123,10 @@ def _why_host(sources: Sequence[Source], terms: Terms) -> str:
         return "devices share the host's memory, whose cores decode"
     if terms.not_decoding:
         return f"a device cannot decode: {terms.not_decoding}"
+    for source in sources:
+        codecs = source.device_codecs
+        if codecs is not None and codecs.needs_float64 and not terms.fp64:
+            return f"a device has no float64, in which {source.name} was scaled"
     return _why_unknown(sources)
 
 
@@ -121,9 +135,9 @@ def _why_unknown(sources: Sequence[Source]) -> str:
     known = ", ".join(CODECS)
     return next(
         (
-            f"{source.name} is not in local files of {known} chunks"
+            f"{source.name} is not in local files of {known} chunks, or has other filters"
             for source in sources
-            if source.device_codec is None and not source.as_it_is
+            if source.device_codecs is None and not source.as_it_is
         ),
         "",
     )
@@ -132,9 +146,9 @@ def _why_unknown(sources: Sequence[Source]) -> str:
 def _why_too_few(sources: Sequence[Source]) -> str:
     """Say of which source too few chunks are decoded at a time; empty if none is such."""
     for source in sources:
-        codec, chunk = str(source.device_codec), _chunk_bytes(source)
-        if chunk > MOST_CHUNK_BYTES.get(codec, chunk):
-            return f"{codec}: chunks of {size_text(chunk)} are too few at a time to fill a device"
+        chain, chunk = source.device_codecs, _chunk_bytes(source)
+        if chain is not None and chunk > MOST_CHUNK_BYTES.get(chain.compressor, chunk):
+            return f"{chain}: chunks of {size_text(chunk)} are too few at a time to fill a device"
     return ""
 
 
@@ -178,11 +192,11 @@ def decoding_bytes(source: Source, touched_bytes: int) -> int:
 
     It is none if the host reads or decodes them.
     """
-    codec, chunk = source.device_codec, _chunk_bytes(source)
-    if codec is None:
+    codecs, chunk = source.device_codecs, _chunk_bytes(source)
+    if codecs is None:
         return 0
-    stored = touched_bytes // chunk * room_of(chunk)
-    return stored + (codec != PLAIN) * (touched_bytes + room_bytes(codec, touched_bytes, chunk))
+    count = -(-touched_bytes // chunk)
+    return count * room_of(codecs.sizes(chunk)[0]) + room_bytes(codecs, count, chunk)
 
 
 def _chunk_bytes(source: Source) -> int:

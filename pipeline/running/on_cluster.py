@@ -126,6 +126,8 @@ class OnCluster:
             results = self._shared.before(block.number, data.tasks.inputs, lambda: None)
             self._newest[block.number] = attempt
             done = partial(self._folded, block.number, attempt, done)
+        if sending.partial_bytes(self._whole, block) <= sending.BROUGHT_BYTES:
+            done = partial(self._bring, done)
         future = self.submit(
             done,
             key,
@@ -161,9 +163,14 @@ class OnCluster:
         """Submit a combine; it runs where the partials are, or they go to it."""
         # Before blocks that wait on a worker: partials take memory until they are combined.
         key = f"combine-{self._work.run}-{attempt}"
+        if all(isinstance(part, Folded) for part in parts):
+            done = partial(self._bring, done)
         done = partial(self._combined, parts, done)
         future = self.submit(done, key, combine_task, self._work, *parts, priority=1)
         return self._replaceable(future, done)
+
+    def _bring(self, done: Done, outcome: object) -> None:
+        sending.bring(self._client, outcome, self._workers.near, done, self.release)
 
     def _combined(self, parts: Sequence[Any], done: Done, outcome: object) -> None:
         """Tell which partials were lost, if Dask could not make them again."""
@@ -198,6 +205,8 @@ class OnCluster:
 
     def gather(self, handle: object) -> Folded:
         """Bring a root partial to the client: past the scheduler, if the worker is near."""
+        if isinstance(handle, Folded):
+            return handle
         while True:
             fetched = in_background(lambda: self._client.gather(handle, direct=self._workers.near))
             seconds = wait_seconds("chunkfold.run.gather")
@@ -275,9 +284,10 @@ class OnCluster:
 
     def release(self, handles: Sequence[Any]) -> None:
         """Release futures at once, without waiting for garbage collection."""
-        self._futures.difference_update(handles)
-        self._sent.drop(future.key for future in handles)
-        for future in handles:
+        futures: list[Any] = [handle for handle in handles if isinstance(handle, Future)]
+        self._futures.difference_update(futures)
+        self._sent.drop(future.key for future in futures)
+        for future in futures:
             future.release()
 
 

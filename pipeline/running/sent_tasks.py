@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from distributed import Client
+from distributed import Client, Future
 from distributed.scheduler import KilledWorker
 
 from chunkfold.cluster.scheduler_calls import STOPPED
@@ -50,7 +50,7 @@ class SentTasks:
 
 def is_gone(future: Any) -> bool:
     """Return True if a result was lost and Dask cannot repeat it: its inputs were lost, too."""
-    return bool(future.status == "cancelled")
+    return isinstance(future, Future) and bool(future.status == "cancelled")
 
 
 def outcome_of(future: Any, client: Client) -> object:

@@ -16,6 +16,7 @@ from chunkfold.boxes import cut_at, elements_of
 from chunkfold.decoding.decode_units import InTurn
 from chunkfold.decoding.direct import DirectRegion
 from chunkfold.errors import SourceError
+from chunkfold.kernels.decode.codec_chain import CodecChain
 from chunkfold.kernels.decode.stored_chunks import StoredChunks
 from chunkfold.kernels.feed.commands import Runs, together
 from chunkfold.sources.array_source import copied
@@ -218,9 +219,9 @@ class ConcatenatedSource(Source):
         return together(found)
 
     @property
-    def device_codec(self) -> str | None:
-        """Return the codec of all parts if it is one, else None."""
-        codecs = {part.device_codec for part in self.parts.values()}
+    def device_codecs(self) -> CodecChain | None:
+        """Return the codecs of all parts if they are the same, else None."""
+        codecs = {part.device_codecs for part in self.parts.values()}
         return codecs.pop() if len(codecs) == 1 else None
 
     def stored_chunks(

@@ -11,6 +11,7 @@ import numpy as np
 
 from chunkfold.axis_cuts import Cells
 from chunkfold.boxes import region_shape
+from chunkfold.kernels.decode.codec_chain import CodecChain
 from chunkfold.kernels.decode.stored_chunks import StoredChunks
 from chunkfold.kernels.feed.commands import Runs
 from chunkfold.stores.expected import Expected
@@ -257,8 +258,8 @@ class Source(ABC):
         return None
 
     @property
-    def device_codec(self) -> str | None:
-        """The codec of its chunks, if they are in local files and devices can decode them."""
+    def device_codecs(self) -> CodecChain | None:
+        """The codecs of its chunks, if they are in local files and devices can decode them."""
         return None
 
     def stored_chunks(

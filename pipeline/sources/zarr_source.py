@@ -12,8 +12,9 @@ import numpy as np
 from chunkfold.axis_cuts import Cells
 from chunkfold.decoding.decodable import refuse_code
 from chunkfold.decoding.decode_units import InTurn
-from chunkfold.decoding.device_chunks import device_codec, stored_chunks
+from chunkfold.decoding.device_chunks import device_codecs, stored_chunks
 from chunkfold.decoding.direct import Direct, DirectRegion
+from chunkfold.kernels.decode.codec_chain import CodecChain
 from chunkfold.kernels.decode.stored_chunks import StoredChunks
 from chunkfold.kernels.feed.commands import Runs
 from chunkfold.settings import StorageOptions
@@ -67,8 +68,8 @@ class ZarrSource(Source):
 
     @cached_property
     def dtype(self) -> np.dtype:
-        """Element dtype, in the array's byte order."""
-        return np.dtype(self.array.dtype)
+        """Element dtype, in the byte order of what its chunks decode to."""
+        return np.dtype(self.array.dtype) if self.direct is None else self.direct.dtype
 
     @property
     def chunks(self) -> tuple[int, ...]:
@@ -166,9 +167,8 @@ class ZarrSource(Source):
     @property
     def grid(self) -> tuple[Cells, ...]:
         """Return the boundaries of units along each axis."""
-        return tuple(
-            Cells(size, max(1, unit)) for size, unit in zip(self.shape, self.unit, strict=True)
-        )
+        cells = zip(self.shape, self.unit, strict=True)
+        return tuple(Cells(size, max(1, unit)) for size, unit in cells)
 
     def reading_bytes(self, leaf_bytes: int, touched_bytes: int) -> int:
         """Whole units, compressed and decoded: one by one, or by zarr all at once."""
@@ -277,9 +277,9 @@ class ZarrSource(Source):
         return None if own is None else own.file_runs(region, known, in_turn=in_turn)
 
     @property
-    def device_codec(self) -> str | None:
-        """The codec of its chunks, if they are in local files and devices can decode them."""
-        return None if self.direct is None else device_codec(self.direct)
+    def device_codecs(self) -> CodecChain | None:
+        """The codecs of its chunks, if they are in local files and devices can decode them."""
+        return None if self.direct is None else device_codecs(self.direct)
 
     def stored_chunks(
         self, region: Sequence[slice], known: Expected | None, *, in_turn: bool

@@ -20,8 +20,8 @@ from chunkfold.kernels import (
     default_devices,
 )
 from chunkfold.kernels import devices as find
+from chunkfold.kernels.decode.codec_chain import CODECS
 from chunkfold.kernels.decode.decode_rates import DecodeRates
-from chunkfold.kernels.decode.stored_chunks import CODECS
 from chunkfold.kernels.device.capabilities import CAPABILITIES
 from chunkfold.kernels.device.host import all_devices
 from chunkfold.kernels.tuning.decode_request import known_rates

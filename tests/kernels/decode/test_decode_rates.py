@@ -10,11 +10,12 @@ import pytest
 
 from chunkfold.kernels import Device, DeviceContext
 from chunkfold.kernels.decode import decode_rates, device_decoder
+from chunkfold.kernels.decode.codec_chain import CODECS
 from chunkfold.kernels.decode.decode_rates import DecodeRates, measured
 from chunkfold.kernels.decode.device_decoder import DeviceDecoder
 from chunkfold.kernels.decode.lz4 import Lz4
-from chunkfold.kernels.decode.stored_chunks import CODECS, StoredChunks
-from chunkfold.kernels.decode.workspace import Workspace
+from chunkfold.kernels.decode.stored_chunks import StoredChunks
+from chunkfold.kernels.decode.workspace import DeviceChunks, Workspace
 from chunkfold.kernels.errors import DeviceError
 
 
@@ -69,9 +70,9 @@ def test_a_device_without_room_for_more_has_the_rate_of_few(fresh: DeviceContext
 
 def test_a_device_that_decodes_wrong_is_not_measured(fresh: DeviceContext, monkeypatch):
     class Wrong(Lz4):
-        def decode(self, workspace: Workspace, *given: Any) -> bool:
-            done, decoded = super().decode(workspace, *given), given[3]
-            cl.enqueue_fill_buffer(workspace.queue, decoded, np.uint8(1), 70, 1)
+        def decode(self, workspace: Workspace, given: DeviceChunks) -> bool:
+            done = super().decode(workspace, given)
+            cl.enqueue_fill_buffer(workspace.queue, given.decoded, np.uint8(1), 70, 1)
             return done
 
     monkeypatch.setitem(device_decoder._KERNELS, "lz4", Wrong)

@@ -9,11 +9,15 @@ import h5py
 import numpy as np
 import pytest
 import zarr
+from numcodecs import FixedScaleOffset, Shuffle
 
+from chunkfold.decoding.codecs import room_of
 from chunkfold.errors import PlanError
 from chunkfold.kernels.decode.decode_rates import DecodeRates
+from chunkfold.kernels.decode.zstd import room_bytes as zstd_room_bytes
 from chunkfold.planning import blocks, feeding, planner
 from chunkfold.planning.workers import slowest
+from chunkfold.sources.opening import open_source
 from tests.plans import planned
 
 
@@ -161,6 +165,33 @@ def test_only_what_may_be_decoded_by_either_is_measured(tmp_path: Path):
 def test_cores_are_not_measured_against_themselves(tmp_path: Path):
     plan = planned(zstd(tmp_path / "z"), kinds=frozenset({"cpu"}))
     assert "on the host: a CPU device has the host's cores, which decode: nothing" in str(plan)
+
+
+def scaled(path: Path) -> Path:
+    codecs = [FixedScaleOffset(0, 10, "f4", "i2"), Shuffle(2)]
+    zarr.create_array(
+        path, shape=(64, 16384), chunks=(1, 16384), dtype="f4", zarr_format=2, filters=codecs
+    )[...] = 1
+    return path
+
+
+def test_devices_without_float64_leave_what_was_scaled_to_the_host(tmp_path: Path):
+    path = scaled(tmp_path / "s")
+    assert "on the device: zstd and shuffle and fixedscaleoffset" in str(
+        planned(path, own_memory=True)
+    )
+    lacking = planned(path, own_memory=True, fp64=False).device_decoding
+    assert lacking == (False, f"a device has no float64, in which {path} was scaled")
+
+
+def test_what_filters_are_undone_into_has_room(tmp_path: Path):
+    """What the compressor and each filter decode to, in two buffers in turn."""
+    source = open_source(scaled(tmp_path / "s"))
+    touched, chunk = 1 << 20, 64 << 10
+    alone = feeding.decoding_bytes(open_source(zstd(tmp_path / "z")), touched)
+    stored = (touched // chunk) * (room_of(chunk) - room_of(chunk // 2))
+    tables = zstd_room_bytes(touched, chunk) - zstd_room_bytes(touched // 2, chunk // 2)
+    assert feeding.decoding_bytes(source, touched) == alone + touched - stored - tables
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
-from numcodecs import LZ4, Blosc
+from numcodecs import LZ4, Blosc, Delta, FixedScaleOffset, Shuffle
 from numcodecs import zstd as codec
-from zarr.codecs import BloscCodec
+from zarr.codecs import BloscCodec, BytesCodec
+from zarr.codecs import numcodecs as within_format_3
 
 import chunkfold as cf
 from chunkfold.kernels.cache.entries import write_entry
@@ -48,6 +49,48 @@ OTHER_CODECS = {
     "Blosc in format 2": {"chunks": (7, 25, 300), "zarr_format": 2, "compressors": Blosc()},
     "lz4": {"chunks": (7, 25, 300), "zarr_format": 2, "compressors": LZ4(), "dtype": ">f4"},
 }
+FILTERED = {
+    "shuffle": {
+        "chunks": (8, 60, 500),
+        "filters": [Shuffle(4)],
+        "compressors": {"id": "zstd"},
+        "zarr_format": 2,
+    },
+    "shuffle alone": {
+        "chunks": (7, 25, 300),
+        "filters": [Shuffle(4)],
+        "compressors": None,
+        "zarr_format": 2,
+    },
+    "delta": {
+        "chunks": (8, 30, 500),
+        "filters": [Delta("<i4", "<i2"), Shuffle(2)],
+        "dtype": "i4",
+        "compressors": LZ4(),
+        "zarr_format": 2,
+    },
+    "delta of odd bytes": {
+        "chunks": (5, 11, 67),
+        "filters": [Delta("u1")],
+        "dtype": "u1",
+        "compressors": Blosc(shuffle=0),
+        "zarr_format": 2,
+    },
+    "scaled": {
+        "chunks": (7, 25, 300),
+        "filters": [FixedScaleOffset(1.5, 10, ">f4", ">i2"), Delta(">i2"), Shuffle(2)],
+        "dtype": ">f4",
+        "compressors": {"id": "zstd"},
+        "zarr_format": 2,
+    },
+    "scaled, in shards": {
+        "chunks": (4, 15, 100),
+        "shards": (8, 60, 500),
+        "filters": within_format_3.FixedScaleOffset(offset=0, scale=10, dtype="<f4", astype="<i4"),
+        "compressors": [within_format_3.Shuffle(elementsize=4), ZSTD],
+    },
+    "big endian": {"chunks": (7, 25, 300), "serializer": BytesCodec(endian="big")},
+}
 
 
 @pytest.fixture
@@ -71,7 +114,7 @@ def counted(monkeypatch) -> dict[str, int]:
 
 
 def values(dtype: str = "f4") -> np.ndarray:
-    return (np.abs(wild()) % 200).astype(dtype) if dtype == "u1" else np.round(wild(), 1)
+    return (np.abs(wild()) % 200).astype(dtype) if dtype in ("u1", "i4") else np.round(wild(), 1)
 
 
 def stored(path: Path, **layout: object) -> Path:
@@ -85,6 +128,7 @@ def stored(path: Path, **layout: object) -> Path:
 ASKED = [
     *itertools.product(LAYOUTS, ["part"]),
     *itertools.product(OTHER_CODECS, ["part"]),
+    *itertools.product(FILTERED, ["part", "sum"]),
     *itertools.product(["side by side"], [one for one in QUESTIONS if one != "median"]),
 ]
 
@@ -94,10 +138,9 @@ def test_answers_have_the_same_bits(
     owned: WorkerDevice, tmp_path: Path, counted, layout: str, question: str
 ):
     op, words = QUESTIONS[question]
-    given = (LAYOUTS | OTHER_CODECS)[layout]
-    path = stored(tmp_path / "a", **given)
+    path = stored(tmp_path / "a", **(LAYOUTS | OTHER_CODECS | FILTERED)[layout])
     found = cf.reduce(path, op, **words)
-    wanted = cf.reduce(values(str(given.get("dtype", "f4"))), op, **words)
+    wanted = cf.reduce(zarr.open_array(path)[...], op, **words)
     for name, one in found.items() if isinstance(found, dict) else [("", found)]:
         np.testing.assert_array_equal(one, wanted[name] if name else wanted)
     assert counted["by device"] or question == "steps"
@@ -195,6 +238,19 @@ def test_a_damaged_chunk_is_told_as_the_host_does(
     run = cf.submit(path, "max", on_bad_chunk="skip")
     assert run.result() == np.delete(values(), slice(16, 24), 0).max()
     assert list(run.skipped.values()) == [values()[16:24].size]
+
+
+def test_filters_that_devices_would_undo_otherwise_are_left_to_the_host(
+    owned: WorkerDevice, tmp_path: Path, counted
+):
+    """Differences of floats are added up in one order."""
+    layout = {"chunks": (8, 60, 500), "filters": [Delta("f4")], "zarr_format": 2}
+    path = stored(tmp_path / "a", compressors={"id": "zstd"}, **layout)
+    assert cf.reduce(path, "max") == zarr.open_array(path)[...].max()
+    assert not counted["by device"]
+    assert not counted["refused"]
+    with pytest.raises(cf.PlanError, match=r"a is not in local files of .* or has other filters"):
+        cf.reduce(path, "max", decode="device")
 
 
 @pytest.mark.parametrize("cname", ["blosclz", "zlib"])

@@ -175,8 +175,9 @@ JOB = [
         f"reduce.{one}"
         for one in (
             'statistics = "summ"', "statistics = []", "statistics = 3",
-            'statistics = ["max", "max"]', "axes = []", "axes = 1.5", "axes = [[1]]", "coarsen = {}", "coarsen = 3",
-            "coarsen = { y = 0 }", 'boundary = "pad"', 'boundary = "best"', "keepdims = 1",
+            'statistics = ["max", "max"]', "axes = []", "axes = 1.5", "axes = [[1]]",
+            "coarsen = {}", "coarsen = 3", "coarsen = { y = 0 }", 'boundary = "pad"',
+            'boundary = "best"', "keepdims = 1",
             'select = "0:x"', "select = 3", 'sel = "lat"', "sel = { lat = {} }",
             'sel = { lat = "1:2:3:4" }', 'sel_method = "nearest"', 'sel_method = "best"',
             "sel_tolerance = 3", "sel_tolerance = []", "allow_empty = 1", 'edges = "1,2"',

@@ -10,7 +10,7 @@ from chunkfold.bad_chunks import together
 from chunkfold.sources.opening import open_each
 from chunkfold.sources.source import Source
 from chunkfold.workflows.as_json import json_text
-from chunkfold.workflows.cli import EXIT_SKIPPED, options
+from chunkfold.workflows.cli import EXIT_SKIPPED, options, sections
 from chunkfold.workflows.consoles import err, out
 from chunkfold.workflows.describe import Description, described
 from chunkfold.workflows.progress import run_progress
@@ -18,15 +18,11 @@ from chunkfold.workflows.results import description_json
 from chunkfold.workflows.style import description_table, show, tell_skipped
 
 
-@click.command()
+@sections.command()
 @click.argument("source")
-@options.absent_status
-@options.allow_targets
+@options.stores
 @options.cluster
-@options.mask_and_scale
-@options.memory
-@options.on_bad_chunk
-@options.on_missing_chunk
+@options.written("mask_and_scale", "memory", "on_bad_chunk", "on_missing_chunk")
 @options.as_json
 @options.quiet
 def command(

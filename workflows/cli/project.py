@@ -6,19 +6,17 @@ from typing import Any
 
 import click
 
-from chunkfold.workflows.cli import options, reduction_options
+from chunkfold.workflows.cli import options, reduction_options, sections
 from chunkfold.workflows.consoles import err
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.project import projection, write_projection
 
 
-@click.command()
+@sections.command()
 @click.argument("source")
 @click.argument("out")
-@options.absent_status
-@options.allow_targets
-@reduction_options.reduction
-@options.keepdims
+@options.stores
+@reduction_options.whole_reduction
 @options.cluster
 @options.overwrite
 @options.quiet

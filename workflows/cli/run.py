@@ -31,9 +31,8 @@ def _print_schema(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 @click.command()
 @click.argument("job_file", metavar="JOB.toml")
-@options.absent_status
+@options.stores
 @options.worker_losses
-@options.allow_targets
 @click.option("--check", is_flag=True, help="Print the plan and run nothing.")
 @click.option(
     "--set",

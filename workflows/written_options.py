@@ -30,28 +30,28 @@ class WrittenOption:
     """An option as it is written; without a kind, as the type of the library's option says."""
 
     help: str = ""
-    """What it means, behind what the library's option of its name means."""
+    """Meaning, after that of the library's option of its name."""
     in_shell: str = ""
-    """What help of the command line has behind that."""
+    """More, for help of the command line."""
     in_toml: str = ""
-    """What the schema of job files has behind that."""
+    """More, for the schema of job files."""
     metavar: str | None = None
-    """What stands for its value in help."""
+    """Name of its value in help."""
     flag: str = ""
-    """How the command line calls it, if not by its name."""
+    """Name on the command line, if it is another one."""
     key: str = ""
-    """How job files call it, if not by its name."""
+    """Key in job files, if it is another one."""
     repeats: bool = False
-    """Whether the command line may have it several times, and reads a tuple of texts."""
+    """True if the command line may repeat it, and reads a tuple of texts."""
     read: Callable[[Any], Any] = _same
-    """From what the command line has to the library's value."""
+    """Turns the value on the command line into the library's."""
     load: Callable[[Any], Any] = _same
-    """From what a job file has to the library's value."""
+    """Turns the value in a job file into the library's."""
     kind: Any = str
-    """What is written: bool, int, float, str, or a tuple of words to choose from."""
+    """Type as it is written: bool, int, float, str, or a tuple of words to choose from."""
     default: Any = None
     section: Section = Section.OPERATION
-    """Where help shows it; job files have those of `RUNNING` below `limits`."""
+    """Section of help; job files have those of `RUNNING` below `limits`."""
 
 
 def _windows(given: Mapping[str, int] | None) -> dict[int | str, int] | None:
@@ -135,7 +135,7 @@ FORMS: Mapping[str, WrittenOption] = MappingProxyType({
         "same is found by checksums alone (crc32c)."),
     "on_missing_chunk": WrittenOption('The exit code is 4 after "stop".'),
 })
-"""How options are written, where the type of the library's does not say all of it."""
+"""Forms of options that do not follow from their types in the library."""
 _ROWS = {
     "op": ("op", "edges", "sketch"), "where": ("where", "mask"), "by": ("by", "bins"),
     "storage_options": (), "allow_targets": (),
@@ -145,14 +145,14 @@ that it opens."""
 SHARED: Mapping[str, str] = MappingProxyType({
     "allow_targets": summary("allow_targets"),
     "overwrite": "Replace an existing output when the new one is complete.",
-    "report": "Write a page there: results, what the devices did and when, the plan, the manifest.",
+    "report": "Write a page about the run there: results, devices over time, plan, manifest.",
     "worker_losses": "Workers that a block may lose before the run ends with exit code 4: the "
     "block may be what kills them. Workers that are sent away do not count.",
-    "tls_ca_file": "Certificates of the authority, as PEM.",
-    "tls_cert": "Certificate of this side, as PEM.",
-    "tls_key": "Key of that certificate, as PEM, if its file has none.",
+    "tls_ca_file": "TLS certificates of the authority, as PEM.",
+    "tls_cert": "TLS certificate of this side, as PEM.",
+    "tls_key": "TLS key of that certificate, as PEM, if its file has none.",
 })
-"""What options mean that are no reduction's."""
+"""Meanings of options that belong to commands and job files, not to a reduction."""
 # fmt: on
 
 

@@ -15,7 +15,7 @@ from chunkfold.planning.options import Options
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MARK = re.compile(r"^op, options\n(?: {4}.*\n)+", re.MULTILINE)
-"""What stands in a docstring where the options are told."""
+"""The entry of a docstring that the options replace."""
 
 
 class _Unsaid(str):
@@ -45,7 +45,7 @@ _ELSEWHERE = MappingProxyType(
         "windows": "coarsen",
     }
 )
-"""What other tools call options, to suggest ours."""
+"""Names of other tools for options, to suggest ours."""
 
 
 def nearest_option(name: str) -> str | None:

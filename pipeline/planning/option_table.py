@@ -64,8 +64,8 @@ class OptionTable:
     As in `{"y": 2, "x": 2}`. `axis` names other axes, which are reduced whole; None: no others.
     Positions are positions in a window, in C order."""
     boundary: Annotated[Boundary, Section.OPERATION] = "exact"
-    """Where an axis is no multiple of its window: "exact" is an error, "trim" leaves out the last
-    elements, "pad" makes the last window shorter.
+    """Treatment of an axis that is no multiple of its window: "exact" is an error, "trim" leaves
+    out the last elements, "pad" makes the last window shorter.
 
     Or a mapping of axes to one of these, by the names that `coarsen` has."""
     ddof: Annotated[float, Section.OPERATION, ddof_number] = 0
@@ -107,8 +107,8 @@ class OptionTable:
     are masked only, or those of `dtype`. `skipna` ignores missing ones. A
     `chunkfold.errors.PackedWarning` says which attributes are not applied."""
     mode: Annotated[Mode, Section.OPERATION] = "exact"
-    """How floats are added up: "exact" rounds sums, means, variances and norms once, to the same
-    bits for any chunks, devices and workers; "fast" does less arithmetic, within the bound of
+    """Arithmetic of floats: "exact" rounds sums, means, variances and norms once, to the same bits
+    for any chunks, devices and workers; "fast" computes less, within the bound of
     docs/numerics.md."""
     dtype: Annotated[Any, Section.OPERATION, as_given(cast_dtype)] = None
     """Cast elements to this dtype first, and the result to it; "object" gives sums (of any size)
@@ -170,8 +170,8 @@ class OptionTable:
     """When a chunk is not stored: "fill" takes the fill value for its elements, "stop" ends the
     run, before anything is read if the store can be listed."""
     decode: Annotated[DecodeOn, Section.RUNNING] = "auto"
-    """Where zstd, Blosc and LZ4 chunks are decoded: on the "host", on the "device", or "auto",
-    where it is faster."""
+    """Decoder of zstd, Blosc and LZ4 chunks: the "host", the "device", or "auto", the one that was
+    measured to be faster."""
     variant: Annotated[VariantName | None, Section.RUNNING] = None
     """Force a kernel variant: "tree", "work_group" or "sub_group".
 

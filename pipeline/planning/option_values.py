@@ -1,4 +1,4 @@
-"""Which values options take: what is wrong with one, whatever the source, is said here."""
+"""Checks of options: they refuse a value that is wrong whatever the source is."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def choices(of: Any) -> tuple[str, ...]:
 
 
 def is_flag(of: Any) -> bool:
-    """Whether a type has True and False, perhaps None, and no others."""
+    """Return True for a type of True and False, perhaps with None."""
     return of in (bool, bool | None)
 
 
@@ -202,7 +202,7 @@ def refuse_windows(windows: Any, labels: str) -> None:
 
 
 def is_default(value: Any, default: Any) -> bool:
-    """Whether a value, which may be an array, is a default."""
+    """Return True if a value, which may be an array, is the default."""
     return value is default or (isinstance(value, (str, float, int)) and value == default)
 
 

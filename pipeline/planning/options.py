@@ -1,4 +1,4 @@
-"""What is asked of a reduction, beside its source: one value, from the caller to the blocks."""
+"""Options of a reduction as one value, from the caller to the blocks, and what follows from it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ READ = _Read.READ
 
 @dataclass(frozen=True)
 class Options(OptionTable):
-    """What is asked of a reduction, beside its source.
+    """The options of a reduction, checked also against each other.
 
     Raises
     ------
@@ -52,7 +52,7 @@ class Options(OptionTable):
 
     @property
     def opening(self) -> StorageOptions:
-        """How sources are opened."""
+        """Options by which sources are opened."""
         return with_targets(self.storage_options, self.allow_targets)
 
     def __post_init__(self) -> None:
@@ -73,27 +73,27 @@ class Options(OptionTable):
 
     @property
     def single(self) -> bool:
-        """Whether one reduction is named by itself, whose result is no mapping then."""
+        """True for one reduction that is named by itself: its result is no mapping."""
         return isinstance(self.op, (str, Monoid))
 
     @property
     def skips(self) -> bool:
-        """Whether chunks that cannot be read are left out, rather than end the run."""
+        """True if chunks that cannot be read are left out; they end the run otherwise."""
         return self.on_bad_chunk == "skip"
 
     @property
     def wants_all(self) -> bool:
-        """Whether chunks that are not stored end the run."""
+        """True if chunks that are not stored end the run."""
         return self.on_missing_chunk == "stop"
 
     @property
     def mask(self) -> Any:
-        """The array that says which elements are there; None if there is none."""
+        """The array that says which elements count; None without one."""
         return next((one for one in self._wheres if not is_condition(one)), None)
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """What `where` says in words."""
+        """The conditions of `where` as texts."""
         said = (one for one in self._wheres if is_condition(one))
         return tuple(one if isinstance(one, str) else "a function" for one in said)
 
@@ -104,12 +104,12 @@ class Options(OptionTable):
 
     @property
     def exact(self) -> bool:
-        """Whether sums of floats are exact and rounded once."""
+        """True if sums of floats are exact and rounded once."""
         return self.mode == "exact"
 
     @cached_property
     def monoids(self) -> tuple[Monoid, ...]:
-        """The reductions, which take for absent what is asked to be."""
+        """The reductions, which ignore the elements that the options say."""
         monoids = [as_monoid(one) for one in self.ops]
         weighs = checking_weights if self.weights is None else weighted
         monoids = [weighs(monoid) for monoid in monoids]
@@ -125,14 +125,14 @@ class Options(OptionTable):
         return tuple(monoids)
 
     def alone(self) -> Options:
-        """Return them without arrays that were given, once these are read."""
+        """Return the options without their arrays, once these are read."""
         where = tuple(one if is_condition(one) else READ for one in self._wheres) or None
         unlabelled = replace(self, by=None, by_axis=None, groups=None, resample=None)
         return replace(unlabelled, weights=None if self.weights is None else READ, where=where)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What results go by."""
+        """Names of the results."""
         return tuple(monoid.name for monoid in self.monoids)
 
     @property

@@ -26,7 +26,7 @@ COMMON = tuple(
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What is asked beside other questions; made by `ask`."""
+    """A question next to others; `ask` makes it."""
 
     op: Op | Sequence[Op]
     given: Mapping[str, Any]

@@ -21,8 +21,8 @@ from chunkfold.workflows.style import description_table, show, tell_skipped
 @sections.command()
 @click.argument("source")
 @options.stores
-@options.cluster
 @options.written("mask_and_scale", "memory", "on_bad_chunk", "on_missing_chunk")
+@options.cluster
 @options.as_json
 @options.quiet
 def command(
@@ -39,11 +39,10 @@ def command(
 ) -> None:
     """Say what is in SOURCE, a Zarr array or group.
 
-    SOURCE is a path or URL. Of every array: dtype, shape, what is stored, how many elements are
-    missing (NaN or NaT), and of the others minimum, maximum, mean, standard deviation and a
-    histogram, in one read. Numbers are shown as they are stored: a time as int64, say. An array of
-    a group that cannot be opened or read has a row that says why; the others are described, and the
-    exit code is 3.
+    SOURCE is a path or URL. Every array has a row: dtype, shape, stored chunks, missing elements
+    (NaN or NaT), and minimum, maximum, mean, standard deviation and a histogram of the others, in
+    one read. Numbers are shown as they are stored: a time as int64. The row of an array that cannot
+    be opened or read says why; the others are described, and the exit code is 3.
 
     \b
     Examples:

@@ -28,7 +28,7 @@ from chunkfold.workflows.results import normalization_json
     type=click.Choice(list(MEASURES)),
     default="mean-std",
     show_default=True,
-    help="What becomes 0 and 1: mean and mean + std, or minimum and maximum.",
+    help="Values that become 0 and 1: mean and mean + std, or minimum and maximum.",
 )
 @options.written("ddof", "skipna", "mask_and_scale", "memory")
 @sections.option(

@@ -119,7 +119,7 @@ stores = stacked(
         help=f"{SHARED['allow_targets']} As s3://bucket/, https://host/, /data/; may be repeated.",
     ),
 )
-"""How sources are opened."""
+"""Options by which sources are opened."""
 devices = _running(
     "--device",
     "specs",
@@ -149,7 +149,7 @@ def _pem_file(name: str, *, first: bool = False) -> Decorator:
 
 
 tls = stacked(_pem_file("tls_ca_file"), _pem_file("tls_cert", first=True), _pem_file("tls_key"))
-"""What a scheduler at a tls:// address is connected with."""
+"""Files that a scheduler at a tls:// address asks for."""
 worker_losses = _running(
     "--worker-losses",
     metavar="N",
@@ -168,7 +168,7 @@ cluster = stacked(
     tls,
     worker_losses,
 )
-"""Where it runs."""
+"""Options that say where a command runs."""
 
 
 @contextmanager

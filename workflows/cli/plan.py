@@ -55,8 +55,8 @@ def command(
     A leaf is a box of chunks that is read and folded at once, a block is what one Dask task folds;
     what becomes of them, partials, is combined to one root for each tile of the outputs.
 
-    --source and --explain are of the first device; what was not tried on it before is tried now,
-    as `reduce` would do. Programs are shown behind the preprocessor, without what nothing calls.
+    --source and --explain are for the first device: they try there what was not tried before, as
+    `reduce` would do. Programs are shown after the preprocessor, without functions that are unused.
 
     \b
     Examples:

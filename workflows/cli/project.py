@@ -32,8 +32,8 @@ def command(
 ) -> None:
     """Write reductions of SOURCE along axes to a new Zarr OUT.
 
-    SOURCE is the path or URL of a Zarr array. OUT is a path or URL of a group, of an array for
-    each reduction. Names of axes, coordinates and attributes are the source's, where they hold.
+    SOURCE is the path or URL of a Zarr array. OUT is the path or URL of a group, which has an array
+    for each reduction. Names of axes, coordinates and attributes are the source's, where they hold.
 
     \b
     Examples:

@@ -70,10 +70,10 @@ def command(
 ) -> None:
     """Write the image SOURCE at coarser resolutions to OUT, all from one read.
 
-    SOURCE is the path or URL of an array whose last axes are y and x. OUT is a new Zarr, of an
-    array for each level, with OME-Zarr metadata (0.5). If OUT is the group that SOURCE is in, the
-    levels are written beside it, and the metadata name it as the finest. Each element is exact: of
-    all elements of the image that it stands for, rounded once.
+    SOURCE is the path or URL of an array whose last axes are y and x. OUT is a new Zarr, which has
+    an array for each level and OME-Zarr metadata (0.5). If OUT is the group that SOURCE is in, the
+    levels are written next to it, and the metadata name it as the finest. Each element is exact:
+    computed from all elements of the image that it stands for, and rounded once.
 
     \b
     Examples:

@@ -56,7 +56,7 @@ from chunkfold.workflows.writing import check_writing, write_results
     "--manifest",
     metavar="FILE",
     section=Section.OUTPUT,
-    help="Write there what was done, and how, as JSON.",
+    help="Write a manifest there, as JSON: what was done, and how.",
 )
 @options.report
 @options.performance_report
@@ -88,8 +88,7 @@ def command(
 
     Without --scheduler a local Dask cluster is started, with workers for each OpenCL device.
 
-    --ask asks several questions of what is read once, each with axes, groups and weights of its
-    own.
+    With --ask one read answers several questions, each with axes, groups and weights of its own.
 
     \b
     Examples:

@@ -30,9 +30,9 @@ sources = options.stacked(
     options.stores,
 )
 reduction = options.written(*WRITTEN)
-"""How it is reduced."""
+"""All options of a reduction."""
 whole_reduction = options.written(*(name for name in WRITTEN if name != "on_bad_chunk"))
-"""The same, where results without some chunks are not written."""
+"""The same without `--on-bad-chunk`, for outputs that must be whole."""
 
 
 def opened(sources: Sequence[str], joined: str | None) -> list[Source]:

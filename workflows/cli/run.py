@@ -39,7 +39,7 @@ def _print_schema(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     "overrides",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Instead of what the file says, as in limits.time='2 h'; may be repeated.",
+    help="Set a key, whatever the file has: limits.time='2 h'. May be repeated.",
 )
 @options.report
 @options.overwrite
@@ -68,7 +68,7 @@ def command(
     """Carry the job file JOB.toml out.
 
     It says what is reduced, how, where it runs, and where results go; docs/jobs.md has all of it.
-    Beside the output a manifest tells what was done. Only one run of a job is under way at a time.
+    A manifest next to the output says what was done. Only one run of a job is under way at a time.
 
     \b
     Examples:

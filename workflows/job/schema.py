@@ -1,4 +1,4 @@
-"""What a job file says: pydantic models, which check what can be checked without opening data."""
+"""Pydantic models of a job file, which check all that needs no data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chunkfold.workflows.job.values import TYPES, Count, Seconds, Text, Texts, l
 from chunkfold.workflows.written_options import SHARED, WrittenOption, in_sections, library_options
 
 VERSION = 1
-"""Of job files: raised when an older chunkfold would misread one."""
+"""Version of job files: it grows when an older chunkfold would misread one."""
 
 
 _Rows = Mapping[str, WrittenOption]
@@ -42,7 +42,7 @@ def _loaded(table: BaseModel, rows: _Rows) -> dict[str, Any]:
 
 
 class Reduction(_keys("ReductionKeys", _OWN)):  # type: ignore[misc] # keys are rows of a table
-    """What is computed of every array."""
+    """The reductions of every array."""
 
     @property
     def library(self) -> dict[str, Any]:
@@ -60,13 +60,13 @@ class Reduction(_keys("ReductionKeys", _OWN)):  # type: ignore[misc] # keys are 
 
 
 class Output(Table):
-    """Where results go."""
+    """Places of the results."""
 
     path: Text
     """Path, relative to the job file's folder, or URL: .zarr, .nc, .json, .csv or .parquet."""
     overwrite: Annotated[bool, Field(description=SHARED["overwrite"])] = False
     manifest: Text | None = None
-    """Where the run's manifest goes; next to the output without it."""
+    """Path or URL of the run's manifest; next to the output without it."""
     report: Annotated[Text | None, Field(description=SHARED["report"])] = None
 
 
@@ -81,7 +81,7 @@ CLUSTERS: Mapping[str, type[BaseModel]] = {
 
 
 class Limits(_keys("LimitsKeys", _RUNNING)):  # type: ignore[misc] # as above
-    """What a job may take."""
+    """Limits of a job."""
 
     time: Seconds | None = None
     """Time limit of its runs together, once its workers have joined: "2 h"."""
@@ -92,9 +92,9 @@ class Job(Table):
     """A job file."""
 
     version: Literal[1] = Field(alias="schema")
-    """Of this format: 1."""
+    """Version of this format: 1."""
     name: str = ""
-    """What messages and manifests call it; the file's name without it."""
+    """Name in messages and manifests; the file's name without it."""
     sources: Texts
     """Paths, relative to the job file's folder, or URLs: of arrays, of groups (all their arrays),
     or patterns with * ? [ ], and ** for folders at any depth of a local path."""
@@ -148,7 +148,7 @@ class Job(Table):
 
     @property
     def asked(self) -> dict[str, Reduction]:
-        """What is computed, by the names of questions; "" if it is one."""
+        """The reductions by the names of questions; "" if there is one."""
         return self.questions or ({} if self.reduce is None else {"": self.reduce})
 
     def asking(self, of: Callable[[Reduction], Reduction]) -> dict[str, Any]:
@@ -158,7 +158,7 @@ class Job(Table):
 
     @property  # a copy with other paths has other options
     def options(self) -> Options | dict[str, Options]:
-        """What is asked of each array, as the library has it: one question, or several by name."""
+        """The library's options for each array: those of one question, or of several by name."""
         each = {name: self._options(one) for name, one in self.asked.items()}
         return each.get("", each)
 

@@ -45,7 +45,7 @@ class Local(Table):
 
 
 def _file(name: str) -> Any:
-    where = "A path, relative to the job file's folder; Dask's configuration has it without it."
+    where = "A path, relative to the job file's folder; without one Dask's configuration counts."
     return Field(description=f"{SHARED[name]} {where}")
 
 

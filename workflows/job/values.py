@@ -1,4 +1,4 @@
-"""What values of a job file are: how they are read, and what is wrong with them."""
+"""Types of values in a job file, which read and check them."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from chunkfold.kernels.expressions.library import real, where
 from chunkfold.kernels.monoid.accumulate import SymbolFunction
 from chunkfold.kernels.monoid.context import Context, Fields
 from chunkfold.planning.asking import asked
-from chunkfold.planning.keywords import Keywords
+from chunkfold.planning.option_table import Keywords
 from chunkfold.planning.options import Options
 from chunkfold.planning.request import Request
 from chunkfold.selections import Selection

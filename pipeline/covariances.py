@@ -18,6 +18,7 @@ from chunkfold.grid import Axis, Piece, Taken
 from chunkfold.kernels.exact.gram import Gram
 from chunkfold.kernels.exact.rounding import ratio, root
 from chunkfold.planning.by_coordinates import by_positions, refuse_nothing, with_lists
+from chunkfold.planning.option_values import SelMethod
 from chunkfold.planning.options import Options
 from chunkfold.planning.workers import readers_each
 from chunkfold.positions import as_range
@@ -45,7 +46,7 @@ def cov(
     ddof: float = 1,
     selection: Selection = None,
     sel: Mapping[str, Any] | None = None,
-    sel_method: str | None = None,
+    sel_method: SelMethod | None = None,
     sel_tolerance: Any = None,
     allow_empty: bool = False,
     mask_and_scale: bool = False,
@@ -108,7 +109,7 @@ def corrcoef(
     *,
     selection: Selection = None,
     sel: Mapping[str, Any] | None = None,
-    sel_method: str | None = None,
+    sel_method: SelMethod | None = None,
     sel_tolerance: Any = None,
     allow_empty: bool = False,
     mask_and_scale: bool = False,

@@ -11,7 +11,8 @@ import pytest
 
 from chunkfold import api
 from chunkfold.planning import planner
-from chunkfold.planning.options import Op, Options
+from chunkfold.planning.option_table import Op
+from chunkfold.planning.options import Options
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.planner import make_plan
 from chunkfold.planning.resolve import asked

@@ -21,7 +21,7 @@ from chunkfold.kernels.errors import RangeError
 from chunkfold.kernels.expressions.library import real, where
 from chunkfold.kernels.monoid.accumulate import SymbolFunction
 from chunkfold.kernels.monoid.context import Context, Fields
-from chunkfold.planning.keywords import Keywords
+from chunkfold.planning.option_table import Keywords
 from chunkfold.planning.options import Options
 from chunkfold.planning.request import Request
 from chunkfold.planning.resolve import asked

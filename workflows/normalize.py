@@ -17,7 +17,7 @@ from chunkfold.boxes import Slices
 from chunkfold.errors import ChunkError, OutputError, PlanError
 from chunkfold.events import OnEvent
 from chunkfold.kernels import Packing
-from chunkfold.planning.keywords import Keywords
+from chunkfold.planning.option_table import Keywords
 from chunkfold.planning.options import Options
 from chunkfold.planning.request import Request
 from chunkfold.planning.resolve import asked

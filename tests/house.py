@@ -1,6 +1,6 @@
 """Measure how the code is divided: sizes, names, words, and what a reduction passes through.
 
-    .venv/bin/python -m tests.house [--trace]
+.venv/bin/python -m tests.house [--trace]
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ ChunkfoldError
 |       +-- WorkerStoppedError a worker's process died, left or is stopped, or its host has gone
 +-- MonoidError         a reduction is unknown or not defined well
 +-- RangeError          a result does not fit its dtype
-+-- PlanError           what is asked cannot be planned: axes, selection, memory
++-- PlanError           a request cannot be planned: axes, selection, memory
 +-- ClusterError        a scheduler cannot be reached, workers do not answer or lack resources
 +-- JobError            a job file is wrong
 +-- OutputError         an output cannot be written: its disk is full
@@ -28,7 +28,7 @@ MissingWarning          chunks or an array are not there
 PlaceWarning            a reduction runs elsewhere than one might think
 AlignmentWarning        two sources with other coordinates are paired by position
 LawsWarning             a monoid's laws could not be shown to hold
-RemarkWarning           what the results of a run do not show, once it has ended
+RemarkWarning           a run found something that its results do not show
 +-- NaNWarning          results are NaN since elements are
 +-- EmptyWarning        there is nothing to reduce
 +-- UnstoredWarning     a MissingWarning: chunks are not stored
@@ -87,7 +87,7 @@ class MissingWarning(UserWarning):
 
 
 class RemarkWarning(UserWarning):
-    """What the results of a run do not show; in the shell commands say it themselves."""
+    """A run found something that its results do not show; commands print it themselves."""
 
 
 class NaNWarning(RemarkWarning):
@@ -148,7 +148,7 @@ class ChunkError(SourceError):
 
 
 FILLED = "on_missing_chunk='fill' takes what is not stored for the fill value, as the format has it"
-"""What helps where chunks are not stored."""
+"""The remedy where chunks are not stored."""
 _NOT_BYTES = (
     AssertionError,
     AttributeError,
@@ -157,7 +157,7 @@ _NOT_BYTES = (
     RecursionError,
     TypeError,
 )
-"""What is raised where no bytes are bad: leaving a chunk out does not help."""
+"""Errors that no bad bytes cause: to leave a chunk out does not help."""
 _SHORT = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 
@@ -194,7 +194,7 @@ def unreadable(chunk: BadChunk, cause: BaseException) -> ChunkfoldError:
 
 
 def runs_short(error: BaseException) -> bool:
-    """Whether the machine had no files or memory left."""
+    """Return whether the machine had no files or memory left."""
     return any(
         isinstance(seen, MemoryError) or (isinstance(seen, OSError) and seen.errno in _SHORT)
         for seen in _caused(error)
@@ -226,7 +226,7 @@ class WorkerStoppedError(WorkerLostError):
 
 
 class PlanError(ChunkfoldError, ValueError):
-    """What is asked cannot be planned: an axis, a selection, a memory limit."""
+    """A request cannot be planned: an axis, a selection, a memory limit."""
 
 
 class ClusterError(ChunkfoldError):

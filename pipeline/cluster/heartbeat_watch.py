@@ -8,10 +8,10 @@ from typing import Any
 
 from distributed import Client
 
-from chunkfold.awake import Awake
 from chunkfold.cluster.heartbeats import Heartbeats
 from chunkfold.cluster.scheduler_calls import on_loop
 from chunkfold.settings import wait_seconds
+from chunkfold.suspend_clock import SuspendClock
 
 
 class Watchman:
@@ -19,7 +19,7 @@ class Watchman:
 
     def __init__(self, client: Client, useful: Callable[[Mapping[str, Any]], bool]) -> None:
         self._client, self._useful = client, useful
-        self._awake = Awake()
+        self._clock = SuspendClock()
         self._asking: Future[Any] | None = None
         self._asked = self._answered = 0.0
         self.beats = Heartbeats()
@@ -29,7 +29,7 @@ class Watchman:
 
         To be called often.
         """
-        now, every = self._awake.seconds(), wait_seconds("chunkfold.workers.ask")
+        now, every = self._clock.seconds(), wait_seconds("chunkfold.workers.ask")
         fresh = self._asking is not None and self._asking.done() and self._take(now, every)
         if self._asking is not None and now - self._asked > wait_seconds(
             "chunkfold.workers.answer"
@@ -49,7 +49,7 @@ class Watchman:
 
     def unanswered(self) -> float:
         """Return for how long the scheduler has not answered, in seconds."""
-        return self._awake.seconds() - self._answered
+        return self._clock.seconds() - self._answered
 
     def _take(self, now: float, every: float) -> bool:
         answer, self._asking = self._asking, None

@@ -8,14 +8,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from chunkfold.boxes import Slices, elements_of, extents_of
+from chunkfold.boxes import (
+    Slices,
+    elements_of,
+    extents_of,
+    overlaps,
+    shifted,
+    slabs,
+    slabs_of_cells,
+)
 from chunkfold.grid import Piece, Taken
 from chunkfold.kernels import Box, KeyedBox
 from chunkfold.kernels.geometry import OutputRun
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.rows import RowsRead
 from chunkfold.planning.work import Work
-from chunkfold.reading.box_cuts import overlaps, shifted, slabs, slabs_of_cells
 from chunkfold.reading.parts import Absent, ImplicitFill, TileLeaf, parts_of
 from chunkfold.stores.expected import Expected
 

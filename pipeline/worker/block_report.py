@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from chunkfold.bad_chunks import Skipped, together
+from chunkfold.bad_chunks import Skipped, total_skipped
 from chunkfold.kernels import Device
 from chunkfold.kernels.fold.profile import Profile, merged
 from chunkfold.sources.absent_objects import AbsentRuns
@@ -171,4 +171,4 @@ def merge(reports: Iterable[Report]) -> Report:
         for name, entry in report.devices.items():
             devices[name] = devices[name] + entry if name in devices else entry
     found = {name: missed_together(parts) for name, parts in missed.items()}
-    return Report(elements, devices, together(skipped), laws, requests, found)
+    return Report(elements, devices, total_skipped(skipped), laws, requests, found)

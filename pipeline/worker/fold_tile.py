@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from chunkfold.boxes import Slices, elements_of, extents_of
+from chunkfold.boxes import Slices, elements_of, extents_of, shifted, slabs
 from chunkfold.errors import ChunkError
 from chunkfold.kernels import Accumulator, Partial
 from chunkfold.kernels.accumulator.partial import assembled
 from chunkfold.kernels.accumulator.sums import Rounded, any_lost, restored
 from chunkfold.planning.memory import AGAIN_BYTES
-from chunkfold.reading.box_cuts import shifted, slabs
 from chunkfold.reading.parts import ImplicitFill
 from chunkfold.reading.reads import OutputBox, Share, output_boxes_by_cell
 from chunkfold.worker.fills import fills_of_groups

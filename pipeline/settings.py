@@ -13,7 +13,7 @@ import dask
 from dask.utils import parse_bytes, parse_timedelta
 
 from chunkfold.errors import PlanError
-from chunkfold.refusals import ABSENT
+from chunkfold.http_denials import ABSENT
 
 ABSENT_STATUS = "chunkfold.remote.absent-status"
 ALLOWED = "allow_targets"

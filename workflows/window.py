@@ -21,7 +21,7 @@ T = TypeVar("T")
 _SETTLE_DEADLINE_S = 20.0
 """Longest wait for calls that are under way when another has failed, in seconds."""
 _LOOK_EVERY_S = 0.5
-"""How often to look after the workers, while no call ends, in seconds."""
+"""Seconds between checks of the workers while no call ends."""
 
 
 def in_window(call: Callable[[T], None], items: Iterable[T]) -> None:

@@ -47,7 +47,7 @@ class Codec:
     Decoders do not notice a cut frame: they read the next frame as its end.
     """
     filter: Filter | None = None
-    """Which filter it is, if it is one."""
+    """The kind of filter; None: it is no filter."""
 
 
 NUMCODECS = "numcodecs."

@@ -36,13 +36,7 @@ from chunkfold.running.sent_tasks import SentTasks, is_gone, outcome_of
 from chunkfold.running.shared_tasks import TasksThere
 from chunkfold.settings import wait_seconds
 from chunkfold.worker.fold_block import Folded
-from chunkfold.worker.tasks import (
-    block_task,
-    cancel_run,
-    combine_task,
-    constants_task,
-    tasks_at,
-)
+from chunkfold.worker.tasks import block_task, cancel_run, combine_task, constants_task, tasks_at
 
 _LARGE = "distributed.admin.large-graph-warning-threshold"
 

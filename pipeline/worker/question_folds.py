@@ -14,15 +14,7 @@ import numpy as np
 import pyopencl as cl
 
 from chunkfold.boxes import Slices, place_key
-from chunkfold.kernels import (
-    Accumulator,
-    Box,
-    DeviceContext,
-    Fold,
-    KeyedFold,
-    Partial,
-    Tuning,
-)
+from chunkfold.kernels import Accumulator, Box, DeviceContext, Fold, KeyedFold, Partial, Tuning
 from chunkfold.kernels.fold.launch import Input
 from chunkfold.kernels.fold.numbering import KERNELS, Numbering
 from chunkfold.kernels.fold.profile import Profile, merged

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from chunkfold.boxes import slabs_of_cells
 from chunkfold.errors import PlanError
 from chunkfold.grid import Axis, Piece, Taken
 from chunkfold.kernels.exact.gram import Gram
@@ -22,8 +23,7 @@ from chunkfold.planning.option_values import SelMethod
 from chunkfold.planning.options import Options
 from chunkfold.planning.staffing import readers_each
 from chunkfold.positions import as_range
-from chunkfold.reading.box_cuts import slabs_of_cells
-from chunkfold.selections import Selection, select, shown
+from chunkfold.selections import Selection, select, selection_text
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.axis_names import Named, axis_numbers, normalized_axes
 from chunkfold.sources.cf_packing import packing_of
@@ -33,9 +33,9 @@ from chunkfold.sources.opening import open_source
 from chunkfold.sources.source import Source
 
 MOST_CHANNELS = 512
-"""Their sums are kept for every pair."""
+"""Most channels: the sums of every pair are kept."""
 READ_BYTES = 32 << 20
-"""Decoded at a time by each thread: all channels of some places."""
+"""Most bytes that each thread decodes at a time: all channels of some places."""
 _WIDE = np.dtype(np.float64)
 
 
@@ -142,7 +142,7 @@ def corrcoef(
 
 
 def _matrix(gram: Gram, value: Any) -> np.ndarray:
-    """Make a number of n * sum(xy) - sum(x) * sum(y) of each pair, and of either by itself."""
+    """Return the matrix of `value(n * sum(xy) - sum(x) * sum(y), ...)` of each pair."""
     products, alone, unit = gram.sums()
     apart = products * gram.columns - np.multiply.outer(alone, alone)
     channels = len(alone)
@@ -159,7 +159,7 @@ def _sign(product: int) -> int:
 
 
 def _gram(given: Any, options: Options) -> Gram:
-    """Add up products of channels, as threads read them."""
+    """Add up products of channels while threads read them."""
     arrays = data_arrays(given)
     data = open_source(given, options.opening) if arrays is None else arrays
     options = replace(options, selection=with_lists(options.selection))
@@ -186,7 +186,7 @@ def _gram(given: Any, options: Options) -> Gram:
     if any(along.picked is not None or along.step < 0 for box in boxes for along in box):
         raise PlanError(
             f"{named.name}: matrices of channels are of integers and slices with positive steps; "
-            f"{shown(selection)} is another selection: put channels in order in the result"
+            f"{selection_text(selection)} is another selection: put channels in order in the result"
         )
     if isinstance(source, DaskSource):
         raise PlanError(

@@ -255,7 +255,9 @@ class Plan:
         DeviceError
             If there is no such device, or it cannot do that.
         """
-        from chunkfold.worker.explained import source_of  # which opens devices, as plans need not
+        from chunkfold.worker.plan_kernels import (
+            source_of,  # which opens devices, as plans need not
+        )
 
         return source_of(self, device)
 
@@ -264,7 +266,7 @@ class Plan:
 
         What was not tried on the device before is tried now, as a run would do.
         """
-        from chunkfold.worker.explained import explained_for
+        from chunkfold.worker.plan_kernels import explained_for
 
         return explained_for(self, device)
 

@@ -14,7 +14,7 @@ from chunkfold.errors import DeviceError
 from chunkfold.kernels import Device
 from chunkfold.kernels.program import device_context as opened
 from chunkfold.kernels.program.device_context import program_options, program_source
-from chunkfold.worker import explained
+from chunkfold.worker import plan_kernels
 from chunkfold.worker.worker_device import _of_process
 from tests.conftest import DEVICES
 
@@ -62,8 +62,8 @@ def test_programs_are_those_that_a_run_builds(
         listed.update((program.source, program.options) for program in found)
         return found
 
-    programs = explained.programs
-    monkeypatch.setattr(explained, "programs", telling)
+    programs = plan_kernels.programs
+    monkeypatch.setattr(plan_kernels, "programs", telling)
     cf.plan(array, op, **options).source()
 
     def building(device, file, accumulator, tuning):
@@ -115,7 +115,9 @@ def test_a_device_may_be_named(array: str, device: Device):
 
 def test_a_device_of_another_host_is_refused_in_a_sentence(array: str):
     planned = cf.plan(array, "max")
-    with pytest.raises(DeviceError, match="is a device of host far, whose compiler is not here"):
+    with pytest.raises(
+        DeviceError, match="is a device of host far, whose compiler is missing on this host"
+    ):
         planned.source(replace(DEVICES[0], host="far"))
 
 

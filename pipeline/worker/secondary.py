@@ -1,4 +1,4 @@
-"""Fold what a block reads for its first question into the accumulators of the others, too."""
+"""Fold the reads of a block's first question into the accumulators of secondary questions."""
 
 from __future__ import annotations
 
@@ -18,59 +18,57 @@ from chunkfold.kernels.fold.power import Powers
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.tiles import Combine
 from chunkfold.planning.work import Work
-from chunkfold.reading.kinds_of_boxes import kernels_beside, window_beside
+from chunkfold.reading.box_kernels import secondary_kernels, secondary_window
 from chunkfold.reading.reads import Read, fold_input_of
-from chunkfold.worker.question_folds import QuestionFold, QuestionFolds
-from chunkfold.worker.rows_fold import RowsFold
+from chunkfold.worker.question_folds import QuestionFold, QuestionFolds, RowsFold
 from chunkfold.worker.totals import Totals
 from chunkfold.worker.worker_device import WorkerDevice
 
 
 @dataclass
 class _Tile:
-    """What is known of a tile of a question, but for what is on the device."""
+    """The state of a tile of a question, without its accumulators on the device."""
 
     parts: list[int] = field(default_factory=list)
-    """Which leaves were folded."""
+    """Leaves that were folded."""
     partial: Partial | None = None
-    """What was read back."""
+    """The partial of accumulators that were read back."""
 
 
-class _Underway(NamedTuple):
+class _OpenFold(NamedTuple):
     """Accumulators on the device, of some outputs of a tile."""
 
     tile: int
     place: Slices
     fold: QuestionFold
-    one_split: int
-    """Bytes of an accumulator for each output, of each group."""
+    split_bytes: int
+    """Bytes of one accumulator for each output of each group."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all of them."""
+        """Bytes of all its accumulators."""
         if isinstance(self.fold, RowsFold):
             return self.fold.nbytes
-        return self.one_split * (1 if isinstance(self.fold, KeyedFold) else self.fold.splits)
+        return self.split_bytes * (1 if isinstance(self.fold, KeyedFold) else self.fold.splits)
 
 
-class Beside:
-    """The accumulators of one question, tile by tile, of those that a block's leaves are in.
+class SecondaryFolds:
+    """The accumulators of a secondary question, for the tiles that a block's leaves reach.
 
-    Leaves, or parts of them, come in the order in which another question's tiles have them. So
-    accumulators of several tiles stay on the device; when they are too many, those that were used
-    least lately are read back, and combined with what comes later. What was added since `keep` can
-    be taken back, as where a chunk of it turns out to be bad.
+    Leaves come in the order of the first question's tiles. So accumulators of several tiles stay on
+    the device; if they are too many, the least recently used are read back, and combined with later
+    ones. Additions since `keep` can be undone, as a bad chunk needs.
 
     Parameters
     ----------
     work
-        The question's.
+        The work of the question.
     first
-        The layout of the question that leaves are read for.
+        The layout of the first question.
     buffer_bytes
-        Most that is read at a time of one input.
+        Most bytes of one read of one input.
     room
-        Bytes of accumulators on the device, beside those of a tile.
+        Most bytes of accumulators on the device, next to those of the tile in use.
     """
 
     def __init__(
@@ -89,40 +87,39 @@ class Beside:
         self._buffer_bytes, self._room = buffer_bytes, room
         self._folds = QuestionFolds(owned, work, queue, combine)
         self._tiles = defaultdict[int, _Tile](_Tile)
-        self._open: dict[Hashable, _Underway] = {}
-        """Those used last behind the others."""
+        self._open: dict[Hashable, _OpenFold] = {}
+        """Open folds, the most recently used last."""
         self._before: dict[int, tuple[Partial | None, int]] = {}
-        """Of each tile that was added to since `keep` what was read back then, and of how many
-        leaves."""
+        """State at `keep` of tiles that changed since: their partial, and number of leaves."""
         self._filled = 0
 
     def add(
         self, inputs: Sequence[Input], read: Read, wait_for: Sequence[cl.Event]
     ) -> cl.Event | None:
-        """Enqueue the fold of a leaf, or a part of it; return its event (None if it is empty)."""
+        """Enqueue the fold of a read; return its event (None if it is empty)."""
         work, within = self._work, read.within
         number, part = work.layout.tile_and_part(self._first.numbers(*read.leaf))
         pieces, tile = work.layout.leaf(number, part), self._tiles[number]
         self._before.setdefault(number, (tile.partial, len(tile.parts)))
         tile.parts.append(part)
         fold = self._fold(number, work.layout.outputs_of(within))
-        told, given = fold_input_of(work, pieces, within), self._folds.inputs(inputs)
+        fold_input, given = fold_input_of(work, pieces, within), self._folds.inputs(inputs)
         if isinstance(fold, Fold):
-            return fold.add(given, told.box, wait_for)
-        return self._folds.add(fold, given, told, wait_for)
+            return fold.add(given, fold_input.box, wait_for)
+        return self._folds.add(fold, given, fold_input, wait_for)
 
     def add_fill(self, count: int) -> None:
-        """Fold the fill value so many times into the one output that there is."""
+        """Fold the fill value `count` times into the only output."""
         self._filled += count
 
     def keep(self) -> None:
-        """Take nothing back of what was added so far."""
+        """Keep all additions so far: `drop` cannot undo them."""
         for key in [*self._open]:
             self._read_back(key)
         self._before.clear()
 
     def drop(self) -> None:
-        """Take back what was added since `keep`, but for fill values."""
+        """Undo all additions since `keep`, except fill values."""
         for one in self._open.values():
             one.fold.finish()
         self._open.clear()
@@ -133,9 +130,9 @@ class Beside:
     def finish(
         self, again: Callable[[int, Sequence[int]], Partial], fills: Powers
     ) -> Mapping[int, Partial]:
-        """Return the partial of each tile of which anything was added.
+        """Return the partial of each tile that has additions.
 
-        Exact sums that expansions have lost are folded `again`: some parts of a tile.
+        `again` folds some leaves of a tile once more, where expansions lost an exact sum.
         """
         self.keep()
         accumulator, done = self._work.accumulator, dict[int, Partial]()
@@ -150,11 +147,11 @@ class Beside:
         return done
 
     def _fold(self, number: int, place: Slices) -> QuestionFold:
-        """Return what folds into some outputs of a tile, on the device."""
+        """Return the open fold of some outputs of a tile."""
         key = number, place_key(place)
         found = self._open.pop(key, None)
         if found is None:
-            found, taken = self._begun(number, place), 0
+            found, taken = self._begin(number, place), 0
             for other, one in reversed([*self._open.items()]):
                 taken += one.nbytes
                 if taken > self._room:
@@ -162,16 +159,16 @@ class Beside:
         self._open[key] = found
         return found.fold
 
-    def _begun(self, number: int, place: Slices) -> _Underway:
-        work, window = self._work, window_beside(self._work, number, place)
-        kernels = kernels_beside(work, window, self._buffer_bytes)
+    def _begin(self, number: int, place: Slices) -> _OpenFold:
+        work, window = self._work, secondary_window(self._work, number, place)
+        kernels = secondary_kernels(work, window, self._buffer_bytes)
         tuning = self._owned.tuning(work.folded, work.variant, kernels)
         nbytes = work.groups * window.outputs * work.accumulator.nbytes
         fold = self._folds.begin(work.accumulator, tuning, window.outputs)
-        return _Underway(number, place, fold, nbytes)
+        return _OpenFold(number, place, fold, nbytes)
 
     def _read_back(self, key: Hashable) -> None:
-        """Take accumulators off the device: their tile has them."""
+        """Read accumulators back into the partial of their tile."""
         number, place, fold, _ = self._open.pop(key)
         accumulator, tile = self._work.accumulator, self._tiles[number]
         shape = self._work.outputs_shape(self._work.layout.tile_shape(number))

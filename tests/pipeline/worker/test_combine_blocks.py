@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from chunkfold.kernels import Partial
 from chunkfold.kernels.accumulator.by_group import picked, placed
-from chunkfold.worker.some_groups import combined_groups
+from chunkfold.worker.combine_blocks import combined_groups
 from tests.kernels.accumulator.test_by_group import ACCUMULATOR, OUTPUTS, random_partial
 
 GROUPS = 7

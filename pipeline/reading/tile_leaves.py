@@ -1,4 +1,4 @@
-"""Which parts of a tile are read, and how much of it is fill: pure functions of a run's layout."""
+"""Find the leaves of a tile that are read, and the fill that is not: pure functions of a layout."""
 
 from __future__ import annotations
 
@@ -18,63 +18,63 @@ from chunkfold.sources.source import Source
 from chunkfold.stores.expected import Expected, Listed
 
 READ_BYTES = 1 << 20
-"""Decoded bytes that cost as much to fill and to fold as one read more does."""
+"""Decoded bytes whose fill and fold cost as much as one more read."""
 _ALL: tuple[Slices, ...] | None = None
-"""Of the cells of a leaf."""
+"""The cells of a leaf that is read whole."""
 
 
 @dataclass(frozen=True)
 class TileLeaf:
-    """A leaf of a tile, and what is to be read of it."""
+    """A leaf of a tile, and the elements to read of it."""
 
     number: int
     elements: int
-    """That are read."""
+    """Number of elements that are read."""
     nbytes: int
-    """Decoded bytes of all inputs that are stored of these, as far as it is known."""
+    """Decoded bytes of these in all inputs, without those known not to be stored."""
     absent: bool
-    """Whether nothing of it is stored: it is filled, not read."""
+    """True if nothing of it is stored: it is filled, not read."""
     known: tuple[Expected, ...]
-    """Of each input what is known of its objects."""
+    """The listing of its objects, for each input."""
     cells: tuple[Slices, ...] | None = None
-    """The boxes that are read, if others are not; None: all of it."""
+    """The boxes that are read; None: all of it."""
 
 
 @dataclass(frozen=True)
 class ImplicitFill:
-    """Fill values that are folded without being read."""
+    """Fill values that are folded without a read."""
 
     count: int = 0
-    """Of each output."""
+    """Number for each output."""
     of_groups: np.ndarray | None = None
-    """Of each output and group, int64, where elements are in groups: some may be in none."""
+    """Number for each output and group, int64, where elements have groups: some may have none."""
 
     def __bool__(self) -> bool:
         return self.count > 0
 
 
 Absent = Sequence[set[tuple[int, ...]]]
-"""For each input the objects that were asked for, in a store that cannot list, and not there."""
+"""For each input the objects that were requested, of a store that cannot list, and are missing."""
 
 
-def parts_of(
+def leaves_to_read(
     work: Work, block: Block, tile: int, place: Slices, missed: Absent
 ) -> tuple[tuple[TileLeaf, ...], ImplicitFill]:
-    """Return what a block reads for a box of a tile's outputs, and the fill that is not read.
+    """Return the leaves that a block reads for a box of a tile's outputs, and the implicit fill.
 
-    All of these are made of as many elements: see `Layout.alike`.
+    All outputs of the box have the same number of elements: see `Layout.alike`.
 
-    A reduction that reads indices is given the first of those that are not stored, which are equal;
-    or every one, where it may make something else of each.
+    Missing elements are equal. A reduction that reads indices gets the first of them; or all, if
+    each may give another result.
     """
     needed = ~block.passed_parts(tile)
     numbers, absent = np.arange(*block.parts)[needed], block.absent_parts(tile)[needed]
     outputs, itemsizes = elements_of(place), [s.dtype.itemsize for s in work.sources]
     depths = work.layout.part_depths(tile, numbers, place)
-    fills_implicitly, implicit, parts = work.fills_implicitly, 0, list[TileLeaf]()
+    fills_implicitly, implicit, leaves = work.fills_implicitly, 0, list[TileLeaf]()
     of_groups = None if work.keys is None else np.zeros(work.groups, np.int64)
     first = work.accumulator.uses_index
-    """Whether the first that is not stored is still to be given."""
+    """True until the first missing element is read."""
     for number, lacks, depth in zip(
         numbers.tolist(), absent.tolist(), depths.tolist(), strict=True
     ):
@@ -100,18 +100,18 @@ def parts_of(
             pieces = work.layout.leaf(tile, number)
             first, cells = False, (_first(work, [slice(0, piece.length) for piece in pieces]),)
         elif not lacks and any(map(_sparse, work.sources, known)):
-            shares, cells = _held(work, known, tile, number)
+            shares, cells = _stored_cells(work, known, tile, number)
         read = depth if cells is None else sum(_depth(work, tile, cell, place) for cell in cells)
         implicit += depth - read
         if of_groups is not None and read < depth:
             of_groups += _of_groups(work, tile, number, cells or ())
         nbytes = round(outputs * depth * np.dot(shares, itemsizes))
-        parts.append(TileLeaf(number, read * outputs, nbytes, lacks, known, cells))
-    return tuple(parts), ImplicitFill(implicit, of_groups)
+        leaves.append(TileLeaf(number, read * outputs, nbytes, lacks, known, cells))
+    return tuple(leaves), ImplicitFill(implicit, of_groups)
 
 
 def _depth(work: Work, tile: int, cell: Slices, place: Slices) -> int:
-    """Return how many elements of a cell of a leaf each output of a box has."""
+    """Return the number of elements of a leaf's cell for each output of a box."""
     layout, pieces = work.layout, work.layout.tile_pieces(tile)
     along = list(cell)
     for n, piece, box in zip(layout.kept, pieces, place, strict=True):
@@ -121,13 +121,13 @@ def _depth(work: Work, tile: int, cell: Slices, place: Slices) -> int:
 
 
 def _of_groups(work: Work, tile: int, part: int, read: Sequence[Slices] = ()) -> np.ndarray:
-    """Count the elements of each group that an output has of a leaf, but for what is read of it."""
+    """Count the elements of each group of a leaf, for one output, without those in `read`."""
     assert work.keys is not None
     pieces = work.layout.leaf(tile, part)
     others = [n for n in work.layout.reduced if n not in work.keys.axes]
 
     def counts(within: Slices) -> np.ndarray:
-        assert isinstance(work.keys, Keys)  # others are made of every element
+        assert isinstance(work.keys, Keys)  # other keys are made from elements
         return work.keys.counts(work.keys.place(pieces, within)) * elements_of(
             [within[n] for n in others]
         )
@@ -137,21 +137,21 @@ def _of_groups(work: Work, tile: int, part: int, read: Sequence[Slices] = ()) ->
 
 
 def _sparse(source: Source, known: Expected) -> bool:
-    """Whether so little is stored of a leaf that its other objects may be left out."""
+    """Return whether so little of a leaf is stored that its missing objects may be left out."""
     if not isinstance(known, Listed) or known.size:
         return False
     share = known.stored.mean()
     return bool(share < 1 and (source.remote or share <= SPARSE))
 
 
-def _held(
+def _stored_cells(
     work: Work, known: Sequence[Expected], tile: int, part: int
 ) -> tuple[list[float], tuple[Slices, ...] | None]:
-    """Return what share of each input's objects a leaf has, and the cells that are to be read.
+    """Return the stored share of each input's objects in a leaf, and the cells to read.
 
-    None if all are: where too little is missing, where cells cut the outputs, whose
-    implicit fill would then differ, and where each index counts. Where the first does, that of what
-    is missing is read, too.
+    The cells are None, which is all, if too little is missing, if cells cut the outputs, whose
+    implicit fill would then differ, or if each index counts. If only the first index counts, the
+    first missing element is read, too.
     """
     pieces = work.layout.leaf(tile, part)
     cuts = [piece.cut(work.grids_along(axis)) for axis, piece in enumerate(pieces)]
@@ -161,14 +161,11 @@ def _held(
             stored[...] = True
             shares.append(1.0)
             continue
-        objects, there = (
-            list(map(_objects, pieces, cuts, source.object_shape, one.first)),
-            one.stored,
-        )
-        stored |= there[np.ix_(*objects)]
-        shares.append(float(there[np.ix_(*map(np.unique, objects))].mean()))
-    extents = np.ix_(*(extents_of(along) for along in cuts))
-    sizes = reduce(np.multiply, extents, np.ones((), np.int64))
+        objects = list(map(_objects, pieces, cuts, source.object_shape, one.first))
+        stored |= one.stored[np.ix_(*objects)]
+        shares.append(float(one.stored[np.ix_(*map(np.unique, objects))].mean()))
+    lengths = np.ix_(*(extents_of(along) for along in cuts))
+    sizes = reduce(np.multiply, lengths, np.ones((), np.int64))
     lacking = int(sizes[~stored].sum()) * sum(source.dtype.itemsize for source in work.sources)
     whole = any(
         len(cuts[axis]) > 1 and not work.layout.axes[axis].split for axis in work.layout.kept
@@ -185,7 +182,7 @@ def _held(
 
 
 def _first(work: Work, cell: Sequence[slice]) -> Slices:
-    """Return the first of a cell's elements for each output."""
+    """Return the box of the first element of a cell for each output."""
     kept = work.layout.kept
     return tuple(
         along if axis in kept else slice(along.start, along.start + 1)
@@ -194,7 +191,7 @@ def _first(work: Work, cell: Sequence[slice]) -> Slices:
 
 
 def _objects(piece: Piece, cuts: Sequence[slice], size: int, first: int) -> np.ndarray:
-    """Return in which objects cells lie along an axis, counted from the first of the leaf."""
+    """Return the object of each cell along an axis, counted from the first of the leaf."""
     starts = np.array([cut.start for cut in cuts], np.int64)
     objects: np.ndarray = piece.places(starts) // size - first
     return objects

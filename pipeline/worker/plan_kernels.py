@@ -1,4 +1,4 @@
-"""What a plan's kernels are on a device of this host: their programs, and why these."""
+"""List and explain the kernels of a plan on a device of this host."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from chunkfold.kernels.tuning.tuning_choice import TuningChoice, chosen
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.work import Work
-from chunkfold.reading.kinds_of_boxes import boxes_of, kernels_beside, kernels_of, window_beside
-from chunkfold.reading.parts import Absent
+from chunkfold.reading.box_kernels import boxes_of, kernels_of, secondary_kernels, secondary_window
 from chunkfold.reading.reads import (
     FoldInput,
     OutputBox,
@@ -27,14 +26,15 @@ from chunkfold.reading.reads import (
     reads_of,
     shares_of,
 )
+from chunkfold.reading.tile_leaves import Absent
 
 _MOST = 64
-"""Windows, and pieces of one whose kinds are not known beforehand, that are looked at."""
+"""Most windows, and most reads of a window, that are looked at."""
 
 
 @dataclass(frozen=True)
 class _Look:
-    """What is folded in one way for a question."""
+    """The boxes of a question that one choice of kernels folds."""
 
     question: str
     work: Work
@@ -43,7 +43,7 @@ class _Look:
 
 
 def source_of(plan: Plan, device: Device | str | None) -> str:
-    """List the programs of a plan's kernels; parameters as `Plan.source`."""
+    """Return the source of a plan's programs; parameters as `Plan.source`."""
     on, found = _device(plan, device), list[Program]()
     first = Work.of("", plan)
     looks = list(_looks(plan, first, on))
@@ -60,7 +60,7 @@ def source_of(plan: Plan, device: Device | str | None) -> str:
 
 
 def explained_for(plan: Plan, device: Device | str | None) -> list[Reason]:
-    """Say how a device folds what a plan reads; parameters as `Plan.explain`."""
+    """Return how a device folds the reads of a plan, and why; parameters as `Plan.explain`."""
     on = _device(plan, device)
     found = [Reason("device", str(on), "it was named" if device else "it is the first of the plan")]
     used, because = plan.device_decoding
@@ -76,7 +76,7 @@ def explained_for(plan: Plan, device: Device | str | None) -> list[Reason]:
 
 
 def _combined(first: Work) -> Iterator[Accumulator]:
-    """Yield what partials of all questions are combined in."""
+    """Yield the accumulators in which partials of all questions are combined."""
     for work in first.together:
         yield work.accumulator
         if work.roll_up is not None:
@@ -84,7 +84,7 @@ def _combined(first: Work) -> Iterator[Accumulator]:
 
 
 def _of_question(plan: Plan, one: Plan) -> list[Reason]:
-    """Say which question it is, and what it is made of; `plan` is that of all."""
+    """Return the heading of a question; `plan` is that of all."""
     roll_up, name = one.request.roll_up, one.request.question
     if roll_up is None:
         return [Reason("question", name, "each fold takes in what is read")]
@@ -95,7 +95,7 @@ def _of_question(plan: Plan, one: Plan) -> list[Reason]:
 
 
 def _of_look(look: _Look, device: Device) -> Iterator[Reason]:
-    """Say how boxes are folded, and why."""
+    """Yield how boxes are folded, and why."""
     work, choice = look.work, look.choice
     if work.rowwise is not None:
         then, what = ("weighed", "weights") if work.keys is None else ("put into groups", "labels")
@@ -107,70 +107,70 @@ def _of_look(look: _Look, device: Device) -> Iterator[Reason]:
 
 
 def _device(plan: Plan, device: Device | str | None) -> Device:
-    """Return the device to look at: the one given, else the first that the plan would use.
+    """Return the given device, or the first one that the plan would use.
 
     Raises
     ------
     DeviceError
-        If it is none of this host.
+        If it is no device of this host.
     """
     found = device if isinstance(device, Device) else devices(device)[0]
     if device is None and plan.device is not None:
         found = plan.device
-    here = {(one.host, one.boot) for one in all_devices()}
-    if (found.host, found.boot) not in here:
+    own = {(one.host, one.boot) for one in all_devices()}
+    if (found.host, found.boot) not in own:
         raise DeviceError(
-            f"{found} is a device of host {found.host}, whose compiler is not here: "
+            f"{found} is a device of host {found.host}, whose compiler is missing on this host: "
             "name a device of this host"
         )
     return found
 
 
 def _looks(plan: Plan, first: Work, device: Device) -> Iterator[_Look]:
-    """Yield what a device folds in its own way, as blocks do that run on it."""
+    """Yield the choices of kernels on a device, as its blocks make them."""
     buffer_bytes = min(plan.leaf_bytes, device.max_alloc_bytes)
     for one, work in zip(plan.together, first.together, strict=True):
         if work.roll_up is not None:
             continue
-        kinds = _kinds if work is first else partial(_kinds_beside, work)
+        kinds = _kinds if work is first else partial(_secondary_kinds, work)
         for kernels, boxes in kinds(plan, first, buffer_bytes).items():
             choice = chosen(device, work.folded, work.variant, kernels)
             yield _Look(one.request.question, work, choice, tuple(boxes))
 
 
 _Kinds = dict[frozenset[str], dict[Box | KeyedBox, None]]
-"""Boxes of all kinds that are read, by the kernels that are tried together for them."""
+"""Boxes of all shapes that are read, by the kernels that are tried together for them."""
 
 
 def _kinds(plan: Plan, work: Work, buffer_bytes: int) -> _Kinds:
-    """Return the boxes of the question that blocks read for."""
+    """Return the boxes of the first question."""
     found: _Kinds = {}
     for output_box in itertools.islice(_output_boxes(plan, work, buffer_bytes), _MOST):
         kernels = kernels_of(work, output_box, buffer_bytes)
         boxes: Sequence[Box | KeyedBox] = boxes_of(work, output_box, buffer_bytes) or [
-            _folded(read.told) for read in _reads(work, output_box, buffer_bytes)
+            _folded(read.fold_input) for read in _reads(work, output_box, buffer_bytes)
         ]
         found.setdefault(kernels, {}).update(dict.fromkeys(boxes))
-    if plan.absent:  # of fill values one element is folded, and then squared
+    if plan.absent:  # one fill value is folded, and then squared
         found.setdefault(frozenset({"flat"}), {})[box((1,), (0,))] = None
     return found
 
 
-def _kinds_beside(work: Work, plan: Plan, first: Work, buffer_bytes: int) -> _Kinds:
-    """Return the boxes of a question that is answered by what is read for the first."""
+def _secondary_kinds(work: Work, plan: Plan, first: Work, buffer_bytes: int) -> _Kinds:
+    """Return the boxes of a secondary question."""
     found: _Kinds = {}
     for output_box in itertools.islice(_output_boxes(plan, first, buffer_bytes), _MOST):
         for read in _reads(first, output_box, buffer_bytes):
             number, part = work.layout.tile_and_part(first.layout.numbers(*read.leaf))
-            window = window_beside(work, number, work.layout.outputs_of(read.within))
-            told = fold_input_of(work, work.layout.leaf(number, part), read.within)
-            kernels = kernels_beside(work, window, buffer_bytes)
-            found.setdefault(kernels, {})[_folded(told)] = None
+            window = secondary_window(work, number, work.layout.outputs_of(read.within))
+            fold_input = fold_input_of(work, work.layout.leaf(number, part), read.within)
+            kernels = secondary_kernels(work, window, buffer_bytes)
+            found.setdefault(kernels, {})[_folded(fold_input)] = None
     return found
 
 
 def _output_boxes(plan: Plan, work: Work, buffer_bytes: int) -> Iterator[OutputBox]:
-    """Yield the boxes of outputs of the first and the last block: others have their shapes."""
+    """Yield the boxes of outputs of the first and the last block: others have the same shapes."""
     ends: Sequence[Block] = [*plan.blocks[:1], *plan.blocks[1:][-1:]]
     for block in ends:
         missed: Absent = [set() for _ in work.sources]
@@ -182,8 +182,8 @@ def _reads(work: Work, output_box: OutputBox, buffer_bytes: int) -> Iterator[Rea
     return itertools.islice(reads_of(work, output_box, buffer_bytes), _MOST)
 
 
-def _folded(told: FoldInput) -> Box | KeyedBox:
-    """Return what is folded of a box that is read: rows of it, by key, or it itself."""
-    if told.rows is not None:
-        return told.rows.box
-    return told.box if told.keyed is None else told.keyed[0]
+def _folded(fold_input: FoldInput) -> Box | KeyedBox:
+    """Return the box as kernels fold it: of rows, by key, or of elements."""
+    if fold_input.rows is not None:
+        return fold_input.rows.box
+    return fold_input.box if fold_input.keyed is None else fold_input.keyed[0]

@@ -10,16 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chunkfold.decoding import scattering
-from chunkfold.decoding.decoder import Decoder
-from chunkfold.decoding.scattering import scattered
+from chunkfold.decoding import decoder
+from chunkfold.decoding.decoder import Decoder, scattered
 from chunkfold.stores.objects import LocalObjects
 
 
 @pytest.fixture(autouse=True)
 def _short_rows(monkeypatch) -> None:
     """Let rows of one element be worth a piece of memory."""
-    monkeypatch.setattr(scattering, "_LEAST_ROW_BYTES", 1)
+    monkeypatch.setattr(decoder, "_LEAST_ROW_BYTES", 1)
 
 
 @st.composite
@@ -56,7 +55,7 @@ def test_what_is_taken_by_steps_or_in_short_or_many_rows_is_copied(monkeypatch) 
     assert scattered(every_other, (4, 4), np.empty((2, 2))) is None
     many = (slice(0, 300, 1), slice(0, 2, 1))
     assert scattered(many, (300, 4), np.empty((300, 2))) is None
-    monkeypatch.setattr(scattering, "_LEAST_ROW_BYTES", 17)
+    monkeypatch.setattr(decoder, "_LEAST_ROW_BYTES", 17)
     assert scattered(rows, (4, 4), np.empty((4, 2))) is None
     assert scattered(rows, (4, 2), np.empty((4, 2))) is not None  # they are one row
 

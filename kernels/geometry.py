@@ -208,8 +208,8 @@ def box(
     own = tuple(c_strides(shape) if strides is None else strides)
     each, firsts = of_others(own, offset, others, other_offsets)
     dims = dims_of(shape, axes, own, index_strides, each)
-    kept = merged([(dim,) for axis, dim in dims.items() if axis not in axes])
-    reduced = merged([(dim,) for axis, dim in dims.items() if axis in axes])
+    kept = merged_dims([(dim,) for axis, dim in dims.items() if axis not in axes])
+    reduced = merged_dims([(dim,) for axis, dim in dims.items() if axis in axes])
     parts = tuple(dim for (dim,) in kept), tuple(dim for (dim,) in reduced)
     return Box(*parts, offset, index, firsts)
 
@@ -253,7 +253,7 @@ def dims_of(
     }
 
 
-def merged(dims: Sequence[tuple[Dim, ...]]) -> list[tuple[Dim, ...]]:
+def merged_dims(dims: Sequence[tuple[Dim, ...]]) -> list[tuple[Dim, ...]]:
     """Put dims in memory's order, merge those that are one run, drop those of one element.
 
     Each is a tuple: an axis as it is in several buffers. The order is that of the first; those that

@@ -20,7 +20,7 @@ from chunkfold.kernels.catalogue.sums_of_two import far_as_float
 from chunkfold.kernels.errors import RangeError
 from chunkfold.kernels.expressions.library import real, where
 from chunkfold.kernels.monoid.accumulate import SymbolFunction
-from chunkfold.kernels.monoid.context import Context, Fields
+from chunkfold.kernels.monoid.finish_context import Context, Fields
 from chunkfold.planning.asking import asked
 from chunkfold.planning.keywords import Keywords
 from chunkfold.planning.options import Options

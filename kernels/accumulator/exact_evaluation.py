@@ -53,5 +53,5 @@ def order(one: ExactNode, two: ExactNode, outputs: int) -> np.ndarray:
 
     for few in pieces_of(unsure_of(try_near, slabs_of(outputs))):
         rows = zip(exactly(one, few), exactly(two, few), strict=True)
-        out[few] = [rationals.order(*row) for row in rows]
+        out[few] = [rationals.compared(*row) for row in rows]
     return out

@@ -48,7 +48,7 @@ class Leaf:
         if isinstance(self.held, Fraction):
             return [self.held] * len(at)
         if isinstance(self.held, np.ndarray):
-            return [rationals.real(value) for value in self.held[at].tolist()]
+            return [rationals.exact_number(value) for value in self.held[at].tolist()]
         tables, unit = self.held.tables(at), Fraction(2) ** self.held.limbs.low
         found = zip(integers(tables), specials(tables).tolist(), strict=True)
         return [odd or value * unit for value, odd in found]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from chunkfold.kernels.bench.peers import folding, placed, repeated
+from chunkfold.kernels.bench.peers import device_copy, folding, repeated
 from chunkfold.kernels.bench.timing import Timed, medians
 from chunkfold.kernels.binding.binding import bind
 from chunkfold.kernels.catalogue.named import as_monoid
@@ -71,7 +71,7 @@ def bench_transfer(device: Device, nbytes: int, rounds: int) -> Transfer:
 
     contenders: dict[str, Timed] = {f"move {name}": move for name, move in moves.items()}
     contenders |= {f"fold {name}": folded(move) for name, move in moves.items()}
-    there = placed(opened, memory)
+    there = device_copy(opened, memory)
     contenders[f"fold {IN_PLACE}"] = folding(fold, there, whole)
     seconds = medians(contenders, rounds)
     rates = {name: memory.nbytes / value for name, value in seconds.items()}

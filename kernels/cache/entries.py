@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import logging
 import os
 import shutil
 import stat
@@ -16,7 +17,6 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from chunkfold.kernels.cache.said_once import say_once, say_unkept
 from chunkfold.kernels.cache.trusted import is_private, owner_of
 
 VERSION = 1
@@ -50,7 +50,7 @@ def read_entry(path: Path) -> bytes | None:
     except _BadEntryError as bad:
         drop(path, str(bad))
     except OSError as error:
-        drop(path, why_not(error))
+        drop(path, open_problem(error))
     return None
 
 
@@ -71,7 +71,7 @@ def drop(path: Path, why: str) -> None:
             aside.unlink()
 
 
-def why_not(error: OSError) -> str:
+def open_problem(error: OSError) -> str:
     """Say why something in the cache could not be opened."""
     return "is a link" if error.errno == errno.ELOOP else f"cannot be opened ({error.strerror})"
 
@@ -112,3 +112,32 @@ def _put(path: Path, content: bytes) -> None:
         with suppress(OSError):
             Path(temporary).unlink()
         raise
+
+
+_SAID = "CHUNKFOLD_CACHE_SAID"
+"""Names the kinds; in the environment, since each worker meets the same cache."""
+_LOG = logging.getLogger("chunkfold")
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+def say_once(kind: str, sentence: str) -> None:
+    """Log a warning, unless one of its kind was logged."""
+    said = os.environ.get(_SAID, "").split()
+    if kind not in said:
+        os.environ[_SAID] = " ".join([*said, kind])
+        _LOG.warning("%s", sentence)
+
+
+def say_unkept(place: Path, error: OSError) -> None:
+    """Say that a cache cannot be written, and what that means."""
+    remedy = "make room there" if error.errno in _FULL else "see to that"
+    say_once(
+        "unkept",
+        f"the cache in {place} cannot be written ({error.strerror or error}): what is compiled is "
+        f"not kept for the next run; {remedy}, or let CHUNKFOLD_CACHE name another folder",
+    )
+
+
+def is_full(error: OSError) -> bool:
+    """Whether something could not be written for want of room."""
+    return error.errno in _FULL

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import platformdirs
 
-from chunkfold.kernels.cache.entries import drop
-from chunkfold.kernels.cache.said_once import is_full, say_once, say_unkept
+from chunkfold.kernels.cache.entries import drop, is_full, say_once, say_unkept
 from chunkfold.kernels.cache.trusted import UntrustedError, is_private, owner_of, private_folder
 
 _PLACE = "CHUNKFOLD_CACHE"

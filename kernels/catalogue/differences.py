@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from chunkfold.kernels.catalogue import finish_functions
-from chunkfold.kernels.catalogue.apart import apart
 from chunkfold.kernels.catalogue.integer_products import distance
 from chunkfold.kernels.catalogue.integer_results import wanted_integer, within
+from chunkfold.kernels.catalogue.mixed_dtypes import compare_mixed
 from chunkfold.kernels.exact.limbs import part_of
 from chunkfold.kernels.expressions.library import order_high, where, wide
 from chunkfold.kernels.expressions.symbols import ComplexSymbol, Symbol, applied
 from chunkfold.kernels.monoid.accumulate import Expressions, SymbolFunction
-from chunkfold.kernels.monoid.context import Context, Fields
+from chunkfold.kernels.monoid.finish_context import Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
 
 _TWO: Any = {"inputs": 2, "casts": False}
@@ -60,7 +60,7 @@ def _far(dtypes: Sequence[np.dtype]) -> Monoid:
         return _far_times(dtypes)
 
     def lift(x0: Symbol, x1: Symbol) -> Expressions:
-        pair = apart(dtypes, x0, x1)
+        pair = compare_mixed(dtypes, x0, x1)
         return {"d": pair.low, "beyond": pair.high}
 
     return Monoid(
@@ -90,7 +90,7 @@ def _largest(what: str, fields: Fields, context: Context) -> np.ndarray:
 
 def _far_times(dtypes: Sequence[np.dtype]) -> Monoid:
     def lift(x0: Symbol, x1: Symbol) -> Expressions:
-        pair = apart(dtypes, x0, x1)
+        pair = compare_mixed(dtypes, x0, x1)
         return {
             "d": where(pair.missing, 0, pair.low),
             "beyond": where(pair.missing, 0, pair.high),
@@ -184,7 +184,7 @@ def _first(same: SymbolFunction, kinds: str, **others: Any) -> Monoid:
 
 def same_of(dtypes: Sequence[np.dtype]) -> SymbolFunction:
     """Return what tells whether elements of two dtypes are equal that no dtype holds."""
-    return lambda x0, x1: apart(dtypes, x0, x1).same
+    return lambda x0, x1: compare_mixed(dtypes, x0, x1).same
 
 
 FIRST_MISMATCH = _first(

@@ -23,7 +23,7 @@ from chunkfold.kernels.expressions.library import (
 )
 from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.monoid.accumulate import Accumulate, Expressions, SymbolFunction
-from chunkfold.kernels.monoid.context import Finish
+from chunkfold.kernels.monoid.finish_context import Finish
 from chunkfold.kernels.monoid.monoid import Monoid
 
 # Integer keys make the order of floats total: NaN propagates and -0 < +0 in any order.

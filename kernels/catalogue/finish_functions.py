@@ -10,7 +10,7 @@ import numpy as np
 from chunkfold.kernels.catalogue.initial import begun, initial_of
 from chunkfold.kernels.dtypes import from_order, kind_of
 from chunkfold.kernels.errors import RangeError
-from chunkfold.kernels.monoid.context import Context, Fields
+from chunkfold.kernels.monoid.finish_context import Context, Fields
 
 
 def _float_of(context: Context) -> np.dtype:
@@ -179,7 +179,7 @@ def deviation(fields: Fields, context: Context) -> np.ndarray:
         return done.astype(_float_of(context))
 
 
-def root(fields: Fields, context: Context) -> np.ndarray:
+def root_of_sum(fields: Fields, context: Context) -> np.ndarray:
     """Take the root of the one field."""
     (field,) = fields.values()
     with np.errstate(over="ignore"):
@@ -200,12 +200,12 @@ def log_of_sum(fields: Fields, context: Context) -> np.ndarray:
         return (fields["m"] + np.log(fields["s"])).astype(_float_of(context))
 
 
-def truth(fields: Fields, _context: Context) -> np.ndarray:
+def as_bool(fields: Fields, _context: Context) -> np.ndarray:
     """Read a flag."""
     return fields["t"].astype(np.bool_)
 
 
-def bits(fields: Fields, context: Context) -> np.ndarray:
+def narrow_bits(fields: Fields, context: Context) -> np.ndarray:
     """Drop the bits that the values do not have."""
     return fields["bits"].astype(context.dtype)
 
@@ -245,7 +245,7 @@ def with_shares(left: np.ndarray, right: np.ndarray, sums: np.ndarray) -> np.nda
     return records
 
 
-def counted(
+def bin_counts(
     ends: Callable[[np.ndarray], Ends], fields: Fields, _context: Context, *, density: bool
 ) -> np.ndarray:
     """Put counts between the ends of their bins."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.errors import MonoidError
-from chunkfold.kernels.monoid.context import Context
+from chunkfold.kernels.monoid.finish_context import Context
 
 
 def initial_of(context: Context, dtype: np.dtype) -> Any:

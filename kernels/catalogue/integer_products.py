@@ -14,21 +14,21 @@ from chunkfold.kernels.catalogue.integer_results import fitted
 from chunkfold.kernels.catalogue.integers import (
     COUNTED,
     SUM,
-    added,
     added_by_halves,
     added_up,
     by_dtype,
     carried,
+    digit_sums,
     few_added_up,
     halves,
-    rounded,
+    rounding_digits,
+    side_by_side,
     sum_fields,
-    together,
 )
 from chunkfold.kernels.expressions.library import high_product, where
 from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.monoid.accumulate import Accumulate, SymbolFunction
-from chunkfold.kernels.monoid.context import Context, Fields
+from chunkfold.kernels.monoid.finish_context import Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
 
 
@@ -81,7 +81,7 @@ def product_fields(dtype: np.dtype, first: FactorOf, second: FactorOf) -> dict[s
         "fields": dict.fromkeys(names, "int64"),
         "zero": dict.fromkeys(names, 0),
         "lift": {name: _named(pieces, name) for name in names},
-        "op": added(names),
+        "op": digit_sums(names),
         "accumulate": _accumulated(dtype, first, second, pieces, names),
         "kinds": "biu",
     }
@@ -107,7 +107,7 @@ def _accumulated(
         return few_added_up(product(_IN_AN_INT), lambda s: halves(s.s, names))
     if dtype.itemsize == 2:
         return added_up(product(_IN_A_LONG), names)
-    if dtype == np.int32 and first is not apart:  # which have up to 64 bits
+    if dtype == np.int32 and first is not difference:  # which have up to 64 bits
         return added_by_halves(product(_IN_A_LONG), names)
     return _piecewise(pieces, names)
 
@@ -130,7 +130,7 @@ def _last(forms: Forms, *xs: Symbol) -> Symbol:
     return forms.widened(xs[-1])
 
 
-def apart(forms: Forms, *xs: Symbol) -> Symbol:
+def difference(forms: Forms, *xs: Symbol) -> Symbol:
     """Return how far two elements are apart."""
     return forms.apart(*xs)
 
@@ -161,18 +161,20 @@ _SQUARES = partial(product_fields, first=_first, second=_first)
 def _moments(name: str, finish: Any, dtype: np.dtype) -> Monoid:
     return Monoid(
         name,
-        **together(sum_fields(dtype), _SQUARES(dtype), COUNTED),
-        finish=rounded(finish, s=SUM, q=_digits(dtype)),
+        **side_by_side(sum_fields(dtype), _SQUARES(dtype), COUNTED),
+        finish=rounding_digits(finish, s=SUM, q=_digits(dtype)),
     )
 
 
 def _norm2(dtype: np.dtype) -> Monoid:
-    return Monoid("norm2", **_SQUARES(dtype), finish=rounded(exact.norm2, q=_digits(dtype)))
+    return Monoid(
+        "norm2", **_SQUARES(dtype), finish=rounding_digits(exact.rounded_norm2, q=_digits(dtype))
+    )
 
 
-INTEGER_VAR = by_dtype(partial(_moments, "var", exact.variance))
-INTEGER_STD = by_dtype(partial(_moments, "std", exact.deviation))
+INTEGER_VAR = by_dtype(partial(_moments, "var", exact.rounded_variance))
+INTEGER_STD = by_dtype(partial(_moments, "std", exact.rounded_deviation))
 INTEGER_NORM2 = by_dtype(_norm2)
 INTEGER_SUMSQ = integer_products("sumsq", 1, _first, _first)
 INTEGER_DOT = integer_products("dot", 2, _first, _last)
-INTEGER_SUM_SQ_DIFF = integer_products("sum_sq_diff", 2, apart, apart)
+INTEGER_SUM_SQ_DIFF = integer_products("sum_sq_diff", 2, difference, difference)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from chunkfold.kernels.errors import RangeError
-from chunkfold.kernels.monoid.context import Context
+from chunkfold.kernels.monoid.finish_context import Context
 
 DIGIT = 32
 """Bits of a digit."""

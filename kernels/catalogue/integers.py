@@ -26,7 +26,7 @@ from chunkfold.kernels.expressions.library import (
 )
 from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.monoid.accumulate import Accumulate, Expressions, SymbolFunction
-from chunkfold.kernels.monoid.context import Context, Fields
+from chunkfold.kernels.monoid.finish_context import Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
 
 NAT = -(2**63)
@@ -53,7 +53,7 @@ def carried(digits: Mapping[str, Symbol]) -> dict[str, Symbol]:
 SUM = ("lo", "hi")
 
 
-def added(names: Sequence[str]) -> dict[str, SymbolFunction]:
+def digit_sums(names: Sequence[str]) -> dict[str, SymbolFunction]:
     """Return the op of numbers of some digits: their sum."""
 
     def digit(name: str) -> SymbolFunction:
@@ -123,7 +123,7 @@ def sum_fields(dtype: np.dtype, term: SymbolFunction = itself) -> dict[str, Any]
         "fields": dict.fromkeys(SUM, "int64"),
         "zero": dict.fromkeys(SUM, 0),
         "lift": {"hi": lambda x: upper(term(x)), "lo": lambda x: lower(term(x))},
-        "op": added(SUM),
+        "op": digit_sums(SUM),
         "accumulate": {8: added_by_halves(term), 4: some}.get(dtype.itemsize, few),
         "kinds": "biu",
     }
@@ -137,7 +137,7 @@ COUNTED: Mapping[str, Any] = {
 }
 
 
-def together(*parts: Mapping[str, Any]) -> dict[str, Any]:
+def side_by_side(*parts: Mapping[str, Any]) -> dict[str, Any]:
     """Declare the fields of several side by side, each accumulated as it was."""
     merged = {
         key: {name: value for part in parts for name, value in part[key].items()}
@@ -157,7 +157,9 @@ def by_dtype(make: Callable[[np.dtype], Monoid]) -> Monoid:
     return adapt(np.dtype(np.int64)).adapting(adapt)
 
 
-def rounded(finish: Callable[..., np.ndarray], **sums: Sequence[str]) -> Callable[..., np.ndarray]:
+def rounding_digits(
+    finish: Callable[..., np.ndarray], **sums: Sequence[str]
+) -> Callable[..., np.ndarray]:
     """Give a finish of exact sums those that digits hold, under the names that it knows them by.
 
     Results are float64.
@@ -179,11 +181,17 @@ def _sum(dtype: np.dtype) -> Monoid:
 
 
 def _mean(dtype: np.dtype) -> Monoid:
-    return Monoid("mean", **together(sum_fields(dtype), COUNTED), finish=rounded(exact.mean, s=SUM))
+    return Monoid(
+        "mean",
+        **side_by_side(sum_fields(dtype), COUNTED),
+        finish=rounding_digits(exact.rounded_mean, s=SUM),
+    )
 
 
 def _norm1(dtype: np.dtype) -> Monoid:
-    return Monoid("norm1", **sum_fields(dtype, magnitude), finish=rounded(exact.summed, s=SUM))
+    return Monoid(
+        "norm1", **sum_fields(dtype, magnitude), finish=rounding_digits(exact.rounded_sum, s=SUM)
+    )
 
 
 def _summed(fields: Fields, context: Context) -> np.ndarray:
@@ -205,7 +213,7 @@ def _time_sum(fields: Fields, context: Context) -> np.ndarray:
 
 TIME_SUM = Monoid(
     "sum",
-    **together(
+    **side_by_side(
         sum_fields(np.dtype(np.int64)),
         {
             "fields": {"least": "int64"},

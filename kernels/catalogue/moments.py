@@ -123,7 +123,7 @@ NORM2 = _faster(
         "norm2",
         fields={"q": "mean"},
         **_SQUARES,
-        finish=finish_functions.root,
+        finish=finish_functions.root_of_sum,
         exact=exact.EXACT_NORM2,
     ),
     INTEGER_NORM2,

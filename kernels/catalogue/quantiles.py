@@ -18,8 +18,7 @@ from chunkfold.kernels.catalogue.weighted_quantiles import METHOD, WeightedQuant
 from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.expressions.library import rank_high
-from chunkfold.kernels.monoid.choice import Choice
-from chunkfold.kernels.monoid.context import Context, Fields
+from chunkfold.kernels.monoid.finish_context import Choice, Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
 
 _MOST = 1_000
@@ -172,7 +171,7 @@ class Quantiles:
             casts=self.method in CHOOSE,
             reads=radix.reads,
             finish=search.finish,
-            further=search.further if radix.reads > 1 else None,
+            next_pass=search.next_pass if radix.reads > 1 else None,
         )
 
     def choosing(self, dtype: np.dtype) -> Monoid:

@@ -119,7 +119,7 @@ class Radix:
         return shifted
 
 
-def tables_of(prefixes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def tables_for_prefixes(prefixes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Give equal prefixes of an output one table: the prefixes of tables, and which is whose.
 
     Those of several ranks are (outputs, ranks); an output of few tables repeats its first.

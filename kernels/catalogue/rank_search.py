@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chunkfold.kernels.catalogue.quantile_methods import ranks
-from chunkfold.kernels.catalogue.radix import Radix, ranked, tables_of
+from chunkfold.kernels.catalogue.radix import Radix, ranked, tables_for_prefixes
 from chunkfold.kernels.errors import MonoidError
-from chunkfold.kernels.monoid.context import Context, Fields
-from chunkfold.kernels.monoid.further import Further
+from chunkfold.kernels.monoid.finish_context import Context, Fields, NextPass
 from chunkfold.kernels.monoid.monoid import Monoid
 
 if TYPE_CHECKING:
@@ -57,16 +56,16 @@ class RankSearch:
         low, high = pairs[:, :several], pairs[:, several:]
         return self.asked.results(low, high, found.towards, found.nan, self.radix.dtype, context)
 
-    def further(self, fields: Fields, context: Context) -> Further | None:
+    def next_pass(self, fields: Fields, context: Context) -> NextPass | None:
         """Return what the next read is to count."""
         found, read = self._after(fields, context), self.read + 1
-        tables, slot = tables_of(found.prefix)
+        tables, slot = tables_for_prefixes(found.prefix)
         found = replace(found, slot=slot)
         values = self.radix.values(tables, read)
         shift = np.array([self.radix.shift(read)], values.dtype)
         search = replace(self, read=read, found=found)
         between = values, self.radix.values(tables, read, last=True)
-        return Further((shift, *values.T), search.monoid, between)
+        return NextPass((shift, *values.T), search.monoid, between)
 
     def monoid(self, first: int, inputs: int) -> Monoid:
         """Return what a later read folds; its shift and its prefixes are slots from `first` on."""
@@ -92,7 +91,7 @@ class RankSearch:
             kinds=KINDS,
             casts=False,
             finish=self.finish,
-            further=self.further if self.read + 1 < self.radix.reads else None,
+            next_pass=self.next_pass if self.read + 1 < self.radix.reads else None,
         )
 
     @cached_property

@@ -25,7 +25,7 @@ from chunkfold.kernels.expressions.library import (
     where,
 )
 from chunkfold.kernels.expressions.symbols import Symbol
-from chunkfold.kernels.monoid.context import Context, Fields
+from chunkfold.kernels.monoid.finish_context import Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
 
 AXIS = "quantile"

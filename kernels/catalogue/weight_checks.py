@@ -17,7 +17,7 @@ import numpy as np
 
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.expressions.library import real, where
-from chunkfold.kernels.monoid.context import Context, Fields
+from chunkfold.kernels.monoid.finish_context import Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
 
 ROUNDING = 1e-6
@@ -29,7 +29,7 @@ OP = MappingProxyType({"least": "min", "most": "max", "negative": "min"})
 _NOWHERE = int(np.iinfo(np.int64).max)
 
 
-def counted(w: Any) -> Any:
+def clipped_weight(w: Any) -> Any:
     """Return a weight as sums have it: zero where it is below that."""
     w = w.real
     return where(w < 0, 0, w) if w.dtype.kind in "if" else w
@@ -90,7 +90,7 @@ def checked(monoid: Monoid) -> Monoid:
 
 def _clipped(part: Callable[..., Any], *inputs: Any) -> Any:
     *elements, weight = inputs
-    return part(*elements, counted(weight))
+    return part(*elements, clipped_weight(weight))
 
 
 def _each(parts: Mapping[str, Callable[..., Any]], *inputs: Any) -> dict[str, Any]:

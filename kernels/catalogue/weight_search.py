@@ -10,23 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chunkfold.kernels.catalogue.radix import Radix, tables_of
+from chunkfold.kernels.catalogue.radix import Radix, tables_for_prefixes
 from chunkfold.kernels.catalogue.rank_search import KINDS
 from chunkfold.kernels.catalogue.weight_checks import (
     FIELDS,
     OP,
     ZERO,
-    counted,
+    clipped_weight,
     refuse_negative,
     seen,
 )
-from chunkfold.kernels.catalogue.weighted_bins import digits_of, placed, whole
+from chunkfold.kernels.catalogue.weighted_bins import digits_of, weight_digits, whole
 from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.expressions.library import where
 from chunkfold.kernels.expressions.symbols import Symbol
-from chunkfold.kernels.monoid.context import Context, Fields
-from chunkfold.kernels.monoid.further import Further
+from chunkfold.kernels.monoid.finish_context import Context, Fields, NextPass
 from chunkfold.kernels.monoid.monoid import Monoid
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ class WeightSearch:
         def lift(x: Symbol, given: Symbol, i: Symbol) -> dict[str, Any]:
             x, w = x.astype(_held(self.elements)), given.astype(self._held_weights)
             digit, odd = self.radix.first_digit(x), {"odd": _is_odd(w), **seen(w, i)}
-            w = counted(w)
+            w = clipped_weight(w)
             if x.dtype.kind != "f":
                 return {"sums": self._placed(digit, w), **odd}
             nan = where(np.isnan(x), np.int64(counters - 1), np.int64(-1))
@@ -104,7 +103,7 @@ class WeightSearch:
             kinds=KINDS,
             reads=self.radix.reads,
             finish=self.finish,
-            further=self.further if self.radix.reads > 1 else None,
+            next_pass=self.next_pass if self.radix.reads > 1 else None,
         )
 
     def monoid(self, first: int, inputs: int) -> Monoid:
@@ -114,7 +113,7 @@ class WeightSearch:
         names = [f"s{n}" for n in range(count)]
 
         def lift(x: Symbol, given: Symbol, *slots: Symbol) -> dict[str, Any]:
-            x, w = x.astype(_held(self.elements)), counted(given.astype(self._held_weights))
+            x, w = x.astype(_held(self.elements)), clipped_weight(given.astype(self._held_weights))
             shift, *prefixes = slots[first : first + 1 + count]
             found = [self.radix.digit(self.read, x, one.astype(x.dtype), shift) for one in prefixes]
             return {name: self._placed(digit, w) for name, digit in zip(names, found, strict=True)}
@@ -130,7 +129,7 @@ class WeightSearch:
             op="add",
             kinds=KINDS,
             finish=self.finish,
-            further=self.further if self.read + 1 < self.radix.reads else None,
+            next_pass=self.next_pass if self.read + 1 < self.radix.reads else None,
         )
 
     def _placed(self, digit: Symbol, w: Symbol) -> list[tuple[Any, Any]]:
@@ -138,17 +137,17 @@ class WeightSearch:
         begin = digit * np.int64(self._each)
         return [
             (where((digit < 0) | (place < 0), np.int64(-1), begin + place), amount)
-            for place, amount in placed(w)
+            for place, amount in weight_digits(w)
         ]
 
-    def further(self, fields: Fields, context: Context) -> Further | None:
+    def next_pass(self, fields: Fields, context: Context) -> NextPass | None:
         """Return what the next read is to add up."""
         found, read = self._after(fields, context), self.read + 1
-        tables, table = tables_of(found.prefix)
+        tables, table = tables_for_prefixes(found.prefix)
         values = self.radix.values(tables, read)
         shift = np.array([self.radix.shift(read)], values.dtype)
         search = replace(self, read=read, found=replace(found, table=table))
-        return Further((shift, *values.T), search.monoid)
+        return NextPass((shift, *values.T), search.monoid)
 
     def finish(self, fields: Fields, context: Context) -> np.ndarray:
         """Return the quantiles, behind the last read.

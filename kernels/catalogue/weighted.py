@@ -15,7 +15,7 @@ from chunkfold.kernels.catalogue.exact_sums import ExactFields
 from chunkfold.kernels.catalogue.integer_products import INTEGER_DOT
 from chunkfold.kernels.catalogue.sums_of_two import product
 from chunkfold.kernels.expressions.library import real
-from chunkfold.kernels.monoid.context import Context, Fields
+from chunkfold.kernels.monoid.finish_context import Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
 
 _WEIGHED: Any = {"inputs": 2, "weights": 1}

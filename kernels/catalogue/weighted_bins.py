@@ -22,7 +22,7 @@ from chunkfold.kernels.exact.rounding import quotients
 from chunkfold.kernels.expressions.library import signed_bits, where
 from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.monoid.accumulate import SymbolFunction
-from chunkfold.kernels.monoid.context import Context, Fields
+from chunkfold.kernels.monoid.finish_context import Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
 
 DIGIT = 24
@@ -57,7 +57,7 @@ def digits_of(dtype: np.dtype) -> WeightDigits:
     return WeightDigits(-(-8 * dtype.itemsize // DIGIT), 0, floats=False)
 
 
-def placed(w: Symbol) -> list[Placed]:
+def weight_digits(w: Symbol) -> list[Placed]:
     """Return what a weight adds to the counters of its bin."""
     if w.dtype.kind != "f":
         return _of_integer(w)
@@ -117,7 +117,7 @@ def weighing(bins: int, bin_of: SymbolFunction, ends: Any, *, density: bool) -> 
             number = bin_of(x) * np.int64(each)
             return [
                 (where((number < 0) | (place < 0), np.int64(-1), number + place), amount)
-                for place, amount in placed(w)
+                for place, amount in weight_digits(w)
             ]
 
         return Monoid(

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chunkfold.kernels.windows import reduced_windows
-
 _STRIP = 1 << 20
 """Elements that are looked at together, where windows are no larger."""
 _BYTES = 128
@@ -145,3 +143,19 @@ def _put_most_frequent(mixed: _LabelCounts, modes: np.ndarray) -> None:
     sizes = np.diff(firsts, append=len(mixed.windows))
     found = np.flatnonzero(mixed.counts == np.repeat(most, sizes))[::-1]
     modes[mixed.windows[found]] = mixed.labels[found]  # the last one stays: the least label
+
+
+def reduced_windows(function: np.ufunc, values: np.ndarray, windows: Sequence[int]) -> np.ndarray:
+    """Reduce each window by a function of two arrays; return a new array in C order.
+
+    `windows` are elements of a window along each axis, 1 or more; they may be more than there are.
+    """
+    for axis, window in enumerate(windows):
+        before = (slice(None),) * axis
+        made = values[(*before, slice(0, None, window))].copy()
+        for place in range(1, min(window, values.shape[axis])):
+            others = values[(*before, slice(place, None, window))]
+            some = made[(*before, slice(0, others.shape[axis]))]
+            function(some, others, out=some)
+        values = made
+    return values

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
 from typing import Protocol
 
-from chunkfold.kernels.device.native_library import native_library
 from chunkfold.kernels.errors import DeviceError
 
 _DECODE_BYTES = 16 << 10
@@ -119,3 +120,12 @@ def taken_away() -> frozenset[str]:
             f"{', '.join(CAPABILITIES)}"
         )
     return names
+
+
+_FOLDER = Path(__file__).parents[1] / "feed"
+
+
+def native_library() -> Path | None:
+    """Return the library's path; None if it was not built."""
+    each = (_FOLDER / f"_feed{suffix}" for suffix in EXTENSION_SUFFIXES)
+    return next((path for path in each if path.exists()), None)

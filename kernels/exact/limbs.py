@@ -141,7 +141,7 @@ def integers(tables: np.ndarray) -> list[int]:
     ]
 
 
-def tables_of(values: Sequence[int], odd: np.ndarray, limbs: Limbs) -> np.ndarray:
+def limb_tables(values: Sequence[int], odd: np.ndarray, limbs: Limbs) -> np.ndarray:
     """Return the settled tables that hold integers, in units of 2**low: as `integers` reads them.
 
     `odd` are the counters behind the limbs, (outputs, SPECIALS).

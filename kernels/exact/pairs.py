@@ -65,7 +65,7 @@ class Pairs:
     @property
     def root(self) -> Estimate:
         """The roots of what is not below 0, for the last rounding."""
-        near = ziv_rounding.root(self.estimate)
+        near = ziv_rounding.estimated_root(self.estimate)
         return replace(near, certain=near.certain & ((self.high > _LEAST) | self.none))
 
 

@@ -18,7 +18,7 @@ from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.exact.limbs import FORMATS, Format, Limbs, limbs_between, part_of
 from chunkfold.kernels.expressions.library import lower, upper
 from chunkfold.kernels.expressions.nodes import BOOL, Node, constant, constant_value, flat
-from chunkfold.kernels.expressions.operations import cast, made
+from chunkfold.kernels.expressions.operations import build, cast
 from chunkfold.kernels.expressions.shown import shown
 from chunkfold.kernels.expressions.symbols import Symbol
 
@@ -204,12 +204,12 @@ def in_floats(tree: Node, wide: np.dtype) -> Node:
     """
     if tree.dtype != BOOL:
         if tree.op in ("add", "subtract", "multiply", "negative"):
-            return made(tree.op, wide, *(in_floats(source, wide) for source in tree.sources))
+            return build(tree.op, wide, *(in_floats(source, wide) for source in tree.sources))
         if tree.op == "invert" and tree.dtype.kind == "i":
-            return made("subtract", wide, constant(-1, wide), in_floats(tree.sources[0], wide))
+            return build("subtract", wide, constant(-1, wide), in_floats(tree.sources[0], wide))
         if tree.op == "power" and (times := _whole_power(tree.sources[1])) is not None:
             powers = [in_floats(tree.sources[0], wide)] * times
-            return reduce(lambda a, b: made("multiply", wide, a, b), powers or [constant(1, wide)])
+            return reduce(lambda a, b: build("multiply", wide, a, b), powers or [constant(1, wide)])
         if tree.op == "cast" and _keeps(tree.sources[0].dtype, tree.dtype):
             return in_floats(tree.sources[0], wide)
     return cast(tree, wide)

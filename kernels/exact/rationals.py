@@ -9,7 +9,7 @@ Real = Fraction | float
 """A number, or a float that is none: infinite or NaN. There is no -0."""
 
 
-def real(value: float | Fraction) -> Real:
+def exact_number(value: float | Fraction) -> Real:
     """Return a number as the rational that it is."""
     return Fraction(value) if isinstance(value, int | Fraction) or math.isfinite(value) else value
 
@@ -61,7 +61,7 @@ def divide(a: Real, b: Real) -> Real:
     return b
 
 
-def order(a: Real, b: Real) -> float:
+def compared(a: Real, b: Real) -> float:
     """Return -1, 0 or 1 as a is less than, equal to or greater than b; NaN if either is."""
     if a != a or b != b:
         return math.nan

@@ -77,7 +77,7 @@ def _halves(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return high, a - high
 
 
-def quotient(
+def estimated_quotient(
     terms: Sequence[np.ndarray], by: np.ndarray, within: np.ndarray | float = 0.0
 ) -> Estimate:
     """Divide sums of terms, known to `within`, by doubles that are whole and above zero."""
@@ -96,7 +96,7 @@ def quotient(
     return Estimate(total, off, size / by * (1 + 2.0**-50), inside | (first == 0))
 
 
-def root(of: Estimate) -> Estimate:
+def estimated_root(of: Estimate) -> Estimate:
     """Take square roots of what is not negative."""
     value = np.sqrt(of.value)
     product, error = two_product(value, value)

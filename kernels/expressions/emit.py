@@ -10,8 +10,7 @@ import numpy as np
 
 from chunkfold.kernels.dtypes import literal
 from chunkfold.kernels.expressions.meanings import LEAVES, MEANINGS
-from chunkfold.kernels.expressions.nodes import BOOL, Node, constant_value, walk
-from chunkfold.kernels.expressions.sizes import size_of
+from chunkfold.kernels.expressions.nodes import BOOL, Node, constant_value, size_of, walk
 from chunkfold.kernels.expressions.style import ONE, Style
 
 _LONGEST = 56

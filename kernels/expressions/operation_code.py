@@ -12,8 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from chunkfold.kernels.expressions.nodes import BOOL, Node
-from chunkfold.kernels.expressions.sizes import size_of, unsigned
+from chunkfold.kernels.expressions.nodes import BOOL, Node, size_of, unsigned
 from chunkfold.kernels.expressions.style import ONE, Style
 
 
@@ -130,7 +129,7 @@ def divided(s: Style, n: Node, a: str, b: str) -> str:
     return f"{a} / {b}"
 
 
-def root(s: Style, n: Node, a: str) -> str:
+def root_code(s: Style, n: Node, a: str) -> str:
     """Take the square root; of float32 as the device is told to round."""
     if n.dtype == np.float32:
         return f"{'CHF_ROOTS' if s.lanes else 'CHF_ROOT'}({a})"
@@ -144,7 +143,7 @@ def absolute(s: Style, n: Node, a: str) -> str:
     return s.bits(n.dtype, f"abs({a})") if n.dtype.kind == "i" else a
 
 
-def magnitude(_style: Style, n: Node, a: str) -> str:
+def magnitude_code(_style: Style, n: Node, a: str) -> str:
     """Take the absolute value as an unsigned integer."""
     return f"abs({a})" if n.sources[0].dtype.kind == "i" else a
 
@@ -162,7 +161,7 @@ def shifted(sign: str) -> Callable[..., str]:
     return text
 
 
-def converted(s: Style, n: Node, a: str) -> str:
+def converted_code(s: Style, n: Node, a: str) -> str:
     """Convert to another dtype: to integers towards 0, saturated, and NaN to 0."""
     (source,) = n.sources
     if source.dtype == BOOL:
@@ -176,12 +175,12 @@ def converted(s: Style, n: Node, a: str) -> str:
     return s.to(n.dtype, a)
 
 
-def towards_zero(s: Style, n: Node, a: str) -> str:
+def towards_zero_code(s: Style, n: Node, a: str) -> str:
     """Round an integer to a float, towards 0."""
     return s.towards_zero(n.dtype, a)
 
 
-def bits(s: Style, n: Node, a: str) -> str:
+def bits_code(s: Style, n: Node, a: str) -> str:
     """Take the same bits for a value of another dtype."""
     return s.bits(n.dtype, a)
 

@@ -23,7 +23,7 @@ Rule = Callable[[Node], "Node | None"]
 _NOT_FOLDED = ("lookup", "search")
 
 
-def once(one: Node) -> Node:
+def simplify(one: Node) -> Node:
     """Return what stands in the place of a node whose sources are simple."""
     for rule in (*RULES.get(one.op, ()), _folded):
         found = rule(one)
@@ -113,7 +113,7 @@ def _cast(one: Node) -> Node | None:
     if source.op == "cast" and whole:
         (first,) = source.sources
         if first.dtype.kind in "iu" and one.dtype.itemsize <= source.dtype.itemsize:
-            return once(node("cast", one.dtype, first))
+            return simplify(node("cast", one.dtype, first))
     return None
 
 

@@ -25,7 +25,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
 def is_identifier(name: object) -> bool:
-    """Whether kernels can use a name."""
+    """Return True for names that kernels can use."""
     return isinstance(name, str) and _IDENTIFIER.fullmatch(name) is not None
 
 

@@ -1,4 +1,4 @@
-"""Which monoid is folded in another's place, for what elements and results are."""
+"""The monoid that is folded instead of another, by dtypes and the number of outputs."""
 
 from __future__ import annotations
 

@@ -22,18 +22,17 @@ from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.exact.polynomials import is_summable
 from chunkfold.kernels.expressions import operations
 from chunkfold.kernels.expressions.library import as_symbol
-from chunkfold.kernels.expressions.nodes import (
-    BOOL,
-    INDEX,
-    Node,
-    constant,
-    field_node,
-)
+from chunkfold.kernels.expressions.meanings import verify
+from chunkfold.kernels.expressions.nodes import BOOL, INDEX, Node, constant, field_node
 from chunkfold.kernels.expressions.symbols import ComplexSymbol, Symbol
-from chunkfold.kernels.expressions.verify import verify
 from chunkfold.kernels.monoid.accumulate import Accumulate
-from chunkfold.kernels.monoid.elements import element, missing
-from chunkfold.kernels.monoid.trees import FieldTrees, StateTrees, Traced
+from chunkfold.kernels.monoid.trees import (
+    FieldTrees,
+    StateTrees,
+    Traced,
+    element_symbol,
+    is_missing,
+)
 
 if TYPE_CHECKING:
     from chunkfold.kernels.monoid.monoid import Monoid
@@ -91,7 +90,7 @@ class _Trace:
     def __init__(self, monoid: Monoid, values: Sequence[np.dtype], fp64: bool) -> None:
         self._monoid, self._fp64, self._value = monoid, fp64, values[0]
         self._values = values[: monoid.inputs]
-        every = [element(number, dtype) for number, dtype in enumerate(values)]
+        every = [element_symbol(number, dtype) for number, dtype in enumerate(values)]
         self._elements, self._masks = every[: monoid.inputs], every[monoid.inputs :]
         self._index = Symbol(INDEX)
         self.dtypes = {name: self._dtype(rule) for name, rule in monoid.fields.items()}
@@ -112,11 +111,11 @@ class _Trace:
         return found
 
     def _absent(self) -> Node | None:
-        """Return whether an element is missing, or `where` leaves it out."""
+        """Return the condition that an element is missing, or left out by `where` or a mask."""
         pairs = list(zip(self._elements, self._values, strict=True))
         slots = self._monoid.slots
         beside = self._monoid.weights + slots
-        found = [missing(one, dtype) for one, dtype in pairs[: len(pairs) - beside]]
+        found = [is_missing(one, dtype) for one, dtype in pairs[: len(pairs) - beside]]
         masks = [one for one in found if one is not None] if self._monoid.skipna else []
         if self._monoid.where is not None:
             there = self._called("where", self._monoid.where, *self._elements[: len(pairs) - slots])

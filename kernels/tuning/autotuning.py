@@ -33,7 +33,7 @@ _MARGIN = 1.05
 """How much faster than the table's first another must be, for the noise."""
 
 
-def race(opened: DeviceContext, request: TrialRequest) -> Sequence[float]:
+def measure_rates(opened: DeviceContext, request: TrialRequest) -> Sequence[float]:
     """Return the bytes per second that each tuning folds; nothing if there is but one.
 
     Of a CPU half of the bytes come from memory, and half from a cache. 0 stands for one that fails.

@@ -12,7 +12,7 @@ from chunkfold.kernels.program.kinds import kinds_of
 from chunkfold.kernels.program.opencl_code import defined
 from chunkfold.kernels.program.options import Loads, Tuning
 from chunkfold.kernels.program.position import only_positions
-from chunkfold.kernels.tuning.work_groups import local_tables, work_group_size
+from chunkfold.kernels.tuning.work_groups import fits_local_memory, work_group_size
 
 _FLAT = {1: (16, 4), 2: (8, 8), 4: (4, 8), 8: (4, 4)}
 """Width and loads in flight by the element's bytes, of reductions that have much to do for each.
@@ -77,7 +77,7 @@ def gpu_shapes(device: Device, accumulator: Accumulator, variant: str) -> tuple[
         aligned=itemsize in _FLAT,
         tile=1,
         height=1,
-        local_tables=local_tables(device, accumulator),
+        local_tables=fits_local_memory(device, accumulator),
         shared_by=min(_SHARING, device.max_work_group_size),
     ).because(
         groups=f"8 for each of {device.compute_units} compute units",

@@ -32,7 +32,7 @@ from chunkfold.kernels.fold.selection import RankSelection
 from chunkfold.kernels.geometry import BY_KEY, CHOOSE, Box, box
 from chunkfold.kernels.program.device_context import DeviceContext
 from chunkfold.kernels.program.options import Tuning
-from chunkfold.kernels.tuning.autotuning import fastest_first, race
+from chunkfold.kernels.tuning.autotuning import fastest_first, measure_rates
 from chunkfold.kernels.tuning.trial import TRIAL_DEADLINE_S, TrialRequest, Verdict
 from chunkfold.kernels.tuning.trial_answers import COUNT, Answers, samples
 
@@ -113,7 +113,7 @@ def _verdict(request: TrialRequest) -> Verdict:
         opened = _opened(request.device)
     except DeviceError as error:
         return Verdict(usable=False, reason=str(error))
-    rates = race(opened, request)
+    rates = measure_rates(opened, request)
     for number in fastest_first(rates) or [0]:
         verdict = _verdict_of(opened, request, request.tunings[number])
         if verdict.usable or verdict.local_limit or verdict.unlawful:

@@ -94,7 +94,7 @@ def chosen(
     for wanted, why in _attempts(
         distinct(equals, kernel_files(equals[0].folds(kernels))) for equals in found
     ):
-        equals, verdict = settled(device, accumulator, *wanted, kernels=kernels)
+        equals, verdict = try_tunings(device, accumulator, *wanted, kernels=kernels)
         if verdict.usable:
             rivals = tuple(zip(equals, verdict.rates, strict=True)) if verdict.rates else ()
             told = f"{why}: {_rates(rivals)}" if rivals else why
@@ -126,7 +126,7 @@ def _useless(
     return BuildError(f"no kernel for {accumulator.origins} works on {device}. {told}")
 
 
-def settled(
+def try_tunings(
     device: Device, accumulator: Accumulator, *equals: Tuning, kernels: Collection[str] = FOLDS
 ) -> tuple[tuple[Tuning, ...], Verdict]:
     """Try tunings, in smaller work-groups if their kernels allow no larger; say what came of it."""

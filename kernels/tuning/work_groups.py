@@ -9,7 +9,7 @@ _COUNTER_BYTES = 4
 """Of a counter in local memory (kernels/cl/tables.clh)."""
 
 
-def local_tables(device: Device, accumulator: Accumulator) -> bool:
+def fits_local_memory(device: Device, accumulator: Accumulator) -> bool:
     """Whether a work-group's counters fit local memory, and leave a quarter of it.
 
     Limbs stay in global memory: little is deposited in them.
@@ -29,7 +29,7 @@ def work_group_size(
     """
     # acc_t may be padded to the alignment of its widest field, and is never empty.
     scratch = (accumulator.item_bytes + 7) // 8 * 8 or 4
-    tables = _COUNTER_BYTES * accumulator.entries if local_tables(device, accumulator) else 0
+    tables = _COUNTER_BYTES * accumulator.entries if fits_local_memory(device, accumulator) else 0
     size = min(
         wanted,
         kernel_limit,

@@ -20,7 +20,7 @@ from chunkfold.kernels.decode.stored_chunks import (
     in_places,
 )
 from chunkfold.kernels.feed.commands import UNKNOWN, Runs
-from chunkfold.kernels.feed.file_states import file_states
+from chunkfold.kernels.feed.native import file_states
 from chunkfold.stores.expected import Expected
 from chunkfold.stores.objects import LocalObjects
 

@@ -17,9 +17,8 @@ from chunkfold.kernels.expressions.library import lookup, real, where, wide
 from chunkfold.kernels.expressions.nodes import INDEX, Node, field_node, input_node, walk
 from chunkfold.kernels.expressions.shown import shown
 from chunkfold.kernels.expressions.symbols import Symbol
-from chunkfold.kernels.monoid.elements import element, value_dtype
 from chunkfold.kernels.monoid.tracing import first_kind, traced
-from chunkfold.kernels.monoid.trees import Traced, op_tree
+from chunkfold.kernels.monoid.trees import Traced, element_symbol, op_tree, value_dtype
 
 
 def itself(x: Any) -> Any:
@@ -86,7 +85,7 @@ def test_symbols_have_the_elements_dtype_in_the_machines_order(dtype: str):
 )
 def test_values_that_kernels_do_not_have_are_held_in_others(dtype: str, held: str):
     assert value_dtype(np.dtype(dtype)) == held
-    assert element(0, np.dtype(dtype)).dtype == held
+    assert element_symbol(0, np.dtype(dtype)).dtype == held
 
 
 def test_complex_elements_have_two_parts():

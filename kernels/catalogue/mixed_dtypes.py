@@ -21,7 +21,7 @@ _CALENDAR = ("Y", "M")
 
 
 @dataclass(frozen=True)
-class Apart:
+class MixedPair:
     """Two elements, compared in 128 bits: symbols."""
 
     same: Symbol
@@ -34,10 +34,10 @@ class Apart:
     """Whether either is NaT."""
 
 
-def are_apart(dtypes: Sequence[np.dtype]) -> bool:
+def are_mixed(dtypes: Sequence[np.dtype]) -> bool:
     """Whether two arrays are compared as such a pair.
 
-    >>> are_apart([np.dtype("i1"), np.dtype("u8")]), are_apart([np.dtype("i1"), np.dtype("u4")])
+    >>> are_mixed([np.dtype("i1"), np.dtype("u8")]), are_mixed([np.dtype("i1"), np.dtype("u4")])
     (True, False)
     """
     if len(dtypes) != 2:
@@ -49,7 +49,7 @@ def are_apart(dtypes: Sequence[np.dtype]) -> bool:
     return kinds in ("iu", "ui") and unsigned.itemsize == 8
 
 
-def apart(dtypes: Sequence[np.dtype], x0: Symbol, x1: Symbol) -> Apart:
+def compare_mixed(dtypes: Sequence[np.dtype], x0: Symbol, x1: Symbol) -> MixedPair:
     """Compare elements of two dtypes: both of integers, or both of times."""
     (low0, high0), (low1, high1) = (_wide(x, number, dtypes) for number, x in enumerate((x0, x1)))
     same = (low0 == low1) & (high0 == high1)
@@ -61,7 +61,7 @@ def apart(dtypes: Sequence[np.dtype], x0: Symbol, x1: Symbol) -> Apart:
     high = high0.astype(np.uint64) - high1.astype(np.uint64) - (low0 < low1)
     below = high.astype(np.int64) < 0
     low = where(below, low1 - low0, low0 - low1)
-    return Apart(same, low, where(below, ~high + (low0 == low1), high), missing)
+    return MixedPair(same, low, where(below, ~high + (low0 == low1), high), missing)
 
 
 def _wide(x: Symbol, number: int, dtypes: Sequence[np.dtype]) -> tuple[Symbol, Symbol]:

@@ -214,7 +214,7 @@ _CATALOGUE = (
         "count", fields={"n": "count"}, zero=0, lift=1, op="add", casts=False,
         kinds="biufcmM",
     ),
-    replace(_COUNT_NONZERO, adapt=_count_nonzero),
+    _COUNT_NONZERO.by_dtype(_count_nonzero),
     Monoid(
         "any", fields={"t": "int32"}, zero=0, lift=nonzero, op="max", kinds="biufcmM",
         finish=finish_functions.as_bool, casts=False,

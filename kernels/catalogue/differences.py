@@ -18,6 +18,7 @@ from chunkfold.kernels.expressions.symbols import ComplexSymbol, Symbol, applied
 from chunkfold.kernels.monoid.accumulate import Expressions, SymbolFunction
 from chunkfold.kernels.monoid.finish_context import Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
+from chunkfold.kernels.monoid.specialise import for_mixed_inputs
 
 _TWO: Any = {"inputs": 2, "casts": False}
 
@@ -54,7 +55,7 @@ def _larger(a: Any, b: Any) -> Expressions:
     }
 
 
-def _far(dtypes: Sequence[np.dtype]) -> Monoid:
+def mixed_difference(dtypes: Sequence[np.dtype]) -> Monoid:
     """Return the largest difference of two inputs whose elements no dtype holds."""
     if dtypes[0].kind in "mM":
         return _far_times(dtypes)
@@ -163,7 +164,7 @@ MAX_ABS_DIFF = Monoid(
         ),
         "mM": _far_times((_SECONDS, _SECONDS)),
     },
-    pair=_far,
+    specialised=for_mixed_inputs(mixed_difference),
 )
 
 
@@ -191,5 +192,5 @@ FIRST_MISMATCH = _first(
     alike,
     "biufmM",
     instead={"c": _first(alike, "c")},
-    pair=lambda dtypes: _first(same_of(dtypes), "biumM"),
+    specialised=for_mixed_inputs(lambda dtypes: _first(same_of(dtypes), "biumM")),
 )

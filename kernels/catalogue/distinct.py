@@ -20,6 +20,7 @@ from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.expressions.library import rank_high, signed_bits, where
 from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.monoid.monoid import Monoid
+from chunkfold.kernels.monoid.specialise import Elements
 
 _BITS = range(4, 15)
 """Of a hash that choose a register."""
@@ -146,7 +147,7 @@ class OfEachValue:
         ways = [f"cast them by dtype={small.name!r}, if they fit"] if small else []
         return ", or ".join([*ways, self.otherwise or "reduce fewer outputs at a time"])
 
-    def __call__(self, dtype: np.dtype, outputs: int) -> Monoid:
+    def __call__(self, elements: Elements) -> Monoid:
         """Return it.
 
         Raises
@@ -154,6 +155,7 @@ class OfEachValue:
         MonoidError
             If there are too many values, or outputs.
         """
+        dtype, outputs = elements.dtype, elements.outputs
         radix = Radix.of(dtype, outputs)
         if radix.reads > 1:
             values = f"the {1 << 8 * dtype.itemsize:,} of {dtype}"
@@ -182,7 +184,7 @@ def _how_many(radix: Radix, counts: np.ndarray) -> np.ndarray:
 
 
 def _counting(asked: OfEachValue) -> Monoid:
-    return replace(asked(np.dtype(np.int16), 1), sized=asked)
+    return replace(asked(Elements(np.dtype(np.int16))), specialised=asked)
 
 
 MODE = _counting(OfEachValue("mode", "iu", "error", _commonest))

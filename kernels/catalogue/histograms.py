@@ -220,7 +220,7 @@ def bin_number(edges: np.ndarray, *, right: bool) -> Monoid:
     """
     made = partial(_made, edges, right)
     first = edges.dtype if edges.dtype.kind in "mM" else np.dtype(np.float32)
-    return made(first).adapting(made)
+    return made(first).by_dtype(made)
 
 
 def _made(edges: np.ndarray, right: bool, dtype: np.dtype) -> Monoid:

@@ -151,10 +151,10 @@ def by_dtype(make: Callable[[np.dtype], Monoid]) -> Monoid:
     """Return a monoid that `make` adapts to its elements, once for each dtype."""
     made: dict[np.dtype, Monoid] = {}
 
-    def adapt(dtype: np.dtype) -> Monoid:  # a function, which pickles: functools.cache's do not
+    def of(dtype: np.dtype) -> Monoid:  # a function, which pickles: functools.cache's do not
         return made[dtype] if dtype in made else made.setdefault(dtype, make(dtype))
 
-    return adapt(np.dtype(np.int64)).adapting(adapt)
+    return of(np.dtype(np.int64)).by_dtype(of)
 
 
 def rounding_digits(

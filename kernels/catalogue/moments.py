@@ -89,7 +89,8 @@ def _faster(of_floats: Monoid, of_integers: Monoid) -> Monoid:
 
     exactly = of_floats.exact
     assert exactly is not None
-    return replace(of_floats, adapt=of, exact=replace(exactly, instead={"biu": of_integers}))
+    exactly = replace(exactly, instead={"biu": of_integers})
+    return replace(of_floats, exact=exactly).by_dtype(of)
 
 
 VAR = _faster(

@@ -60,11 +60,8 @@ _SORTED = re.compile(rf"(nan)?({'|'.join(_ENDS)})(\d{{1,9}})")
 
 def is_known(monoid: Monoid) -> bool:
     """Whether a monoid is one that comes with chunkfold, under whatever name."""
-    if isinstance(monoid.sized, (Quantiles, OfEachValue)) or isinstance(
-        monoid.adapt, (Sketch, TopK)
-    ):
-        return True
-    if isinstance(monoid.of_inputs, WeightedQuantiles):
+    families = (Quantiles, OfEachValue, Sketch, TopK, WeightedQuantiles)
+    if isinstance(monoid.specialised, families):
         return True
     known = (*CATALOGUE.values(), *_CHECKED.values())
     return any(_declared(monoid) == _declared(one) for one in known)
@@ -72,7 +69,7 @@ def is_known(monoid: Monoid) -> bool:
 
 def divides_by_weights(monoid: Monoid) -> bool:
     """Tell whether a reduction divides by its weights; then none may be negative."""
-    return isinstance(monoid.of_inputs, WeightedQuantiles) or _of_shares(monoid) is not None
+    return isinstance(monoid.specialised, WeightedQuantiles) or _of_shares(monoid) is not None
 
 
 def checking_weights(monoid: Monoid) -> Monoid:
@@ -91,7 +88,7 @@ def _declared(monoid: Monoid) -> tuple[object, ...]:
     """Return all that a monoid's laws depend on: also which accumulators lift can reach."""
     lift, op = monoid.lift, monoid.op
     zero = dict(monoid.zero) if isinstance(monoid.zero, Mapping) else monoid.zero
-    others = (monoid.instead, monoid.adapt, monoid.pair, monoid.exact)
+    others = (monoid.instead, monoid.specialised, monoid.exact)
     return (dict(monoid.fields), zero, lift, op, monoid.accumulate, *others)
 
 
@@ -106,8 +103,8 @@ def sketched(op: str, rtol: float) -> Monoid | None:
     if op.removeprefix("nan") != "median" and (op.startswith("weighted_") or not is_percentile(op)):
         return None
     exact = as_monoid(op)
-    assert isinstance(exact.sized, Quantiles)
-    found = quantile(exact.sized.q[0], method="sketch", rtol=rtol).called(exact.name)
+    assert isinstance(exact.specialised, Quantiles)
+    found = quantile(exact.specialised.q[0], method="sketch", rtol=rtol).called(exact.name)
     return found.skipping() if exact.skipna else found
 
 

@@ -20,6 +20,7 @@ from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.expressions.library import rank_high
 from chunkfold.kernels.monoid.finish_context import Choice, Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
+from chunkfold.kernels.monoid.specialise import Elements
 
 _MOST = 1_000
 """Quantiles of one reduction."""
@@ -84,7 +85,7 @@ def named_quantile(q: float, written: str, *, weights: bool = False) -> Monoid:
     made = quantile(q, weights=weights)
     if written == "median":
         asked = Quantiles(written, (q,), "linear", single=True, mean=True)
-        made = replace(made, sized=asked, choosing=asked.choosing)
+        made = replace(made, specialised=asked)
     return replace(made, written=written)
 
 
@@ -115,11 +116,10 @@ def _declared(name: str, q: tuple[float, ...], method: str, *, single: bool) -> 
             f"method of a quantile is {method!r}; there are: {', '.join([*METHODS, 'sketch'])}"
         )
     asked = Quantiles(name, q, method, single)
-    plain = asked(np.dtype(np.float32), 1)
+    plain = asked(Elements(np.dtype(np.float32)))
     return replace(
         plain,
-        sized=asked,
-        choosing=asked.choosing,
+        specialised=asked,
         last_axis=None if single else AXIS,
         labels=() if single else q,
     )
@@ -161,9 +161,11 @@ class Quantiles:
     mean: bool = False
     """Whether what is halfway is the mean of both, rounded once."""
 
-    def __call__(self, dtype: np.dtype, outputs: int) -> Monoid:
-        """Return what the first read folds."""
-        radix = Radix.of(dtype, outputs)
+    def __call__(self, elements: Elements) -> Monoid:
+        """Return the monoid of the first read."""
+        if elements.keeping:
+            return self._choosing(elements.dtype)
+        radix = Radix.of(elements.dtype, elements.outputs)
         search = RankSearch(self, radix)
         return radix.counting(
             self.name,
@@ -174,8 +176,8 @@ class Quantiles:
             next_pass=search.next_pass if radix.reads > 1 else None,
         )
 
-    def choosing(self, dtype: np.dtype) -> Monoid:
-        """Return what is folded where all elements of an output can be kept."""
+    def _choosing(self, dtype: np.dtype) -> Monoid:
+        """Return the monoid that is folded where all elements of an output are kept."""
         return Monoid(
             self.name,
             fields={"least": "order", "most": "order", "n": "count"},

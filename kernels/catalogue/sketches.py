@@ -27,6 +27,7 @@ from chunkfold.kernels.expressions.library import (
 from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.monoid.finish_context import Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
+from chunkfold.kernels.monoid.specialise import Elements
 
 AXIS = "quantile"
 """What results of several quantiles call their last axis."""
@@ -74,12 +75,12 @@ class Sketch:
         plain = self._monoid(np.dtype(np.float32), 0)
         return replace(
             plain,
-            adapt=self,
+            specialised=self,
             last_axis=None if self.single else AXIS,
             labels=() if self.single else self.q,
         )
 
-    def __call__(self, dtype: np.dtype) -> Monoid:
+    def __call__(self, elements: Elements) -> Monoid:
         """Return what is folded.
 
         Raises
@@ -87,6 +88,7 @@ class Sketch:
         MonoidError
             If there are too many buckets, or floats have so few bits that none are needed.
         """
+        dtype = elements.dtype
         if kind_of(dtype) == "f" and dtype.itemsize < 4:
             raise MonoidError(
                 f"a sketch of quantiles is not defined for {dtype}, whose values are few enough to "

@@ -17,6 +17,7 @@ from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.monoid.accumulate import Expressions
 from chunkfold.kernels.monoid.finish_context import Context
 from chunkfold.kernels.monoid.monoid import Monoid
+from chunkfold.kernels.monoid.specialise import for_mixed_inputs
 
 
 def _squared(dtypes: Sequence[np.dtype]) -> Monoid:
@@ -111,7 +112,7 @@ DOT = Monoid(
             ),
         ),
     },
-    pair=lambda _: _REAL_DOT,
+    specialised=for_mixed_inputs(lambda _: _REAL_DOT),
 )
 SUM_SQ_DIFF = Monoid(
     "sum_sq_diff",
@@ -132,7 +133,7 @@ SUM_SQ_DIFF = Monoid(
         kinds="f",
     ),
     instead={"biu": INTEGER_SUM_SQ_DIFF},
-    pair=_squared,
+    specialised=for_mixed_inputs(_squared),
 )
 
 

@@ -28,6 +28,7 @@ from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.monoid.accumulate import Accumulate, Expressions, SymbolFunction
 from chunkfold.kernels.monoid.finish_context import Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
+from chunkfold.kernels.monoid.specialise import Elements
 
 MOST = 16
 """Slots: each work-item holds them all in its registers."""
@@ -107,14 +108,14 @@ class TopK:
 
     def declared(self) -> Monoid:
         """Return the reduction for elements of any dtype."""
-        return replace(self(np.dtype(np.float32)), adapt=self, kinds="biufmM")
+        return replace(self(Elements(np.dtype(np.float32))), specialised=self, kinds="biufmM")
 
-    def __call__(self, dtype: np.dtype) -> Monoid:
+    def __call__(self, elements: Elements) -> Monoid:
         """Return what is folded."""
         keys = {f"m{n}": "order" for n in range(self.k)}
         indices = {f"i{n}": "int64" for n in range(self.k)} if self.positions else {}
         counts = {} if self.positions else {"n": "count"}
-        slots, times = keys | indices, dtype.kind in "mM"
+        slots, times = keys | indices, elements.dtype.kind in "mM"
         empty: dict[str, int | str] = dict.fromkeys(keys, "lowest" if self.greatest else "highest")
         empty |= dict.fromkeys(indices, "highest")
         return Monoid(

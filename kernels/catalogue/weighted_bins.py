@@ -24,6 +24,7 @@ from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.monoid.accumulate import SymbolFunction
 from chunkfold.kernels.monoid.finish_context import Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
+from chunkfold.kernels.monoid.specialise import Specialised, for_each_dtype
 
 DIGIT = 24
 """Bits of a digit; four of them are three limbs."""
@@ -105,7 +106,7 @@ def weighing(bins: int, bin_of: SymbolFunction, ends: Any, *, density: bool) -> 
         If they are too many.
     """
 
-    def of(dtype: np.dtype, adapt: Any = None) -> Monoid:
+    def of(dtype: np.dtype, specialised: Specialised | None = None) -> Monoid:
         each = digits_of(dtype).counters
         if bins * each > _MOST_COUNTERS:
             raise MonoidError(
@@ -131,10 +132,10 @@ def weighing(bins: int, bin_of: SymbolFunction, ends: Any, *, density: bool) -> 
             casts=False,
             last_axis=None if density else "bin",
             finish=partial(_finished, bins, ends, density=density),
-            adapt=adapt,
+            specialised=specialised,
         )
 
-    return of(np.dtype(np.float64), of)
+    return of(np.dtype(np.float64), for_each_dtype(of))
 
 
 def _finished(

@@ -20,6 +20,7 @@ from chunkfold.kernels.catalogue.weight_search import WeightSearch
 from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.monoid.monoid import Monoid
+from chunkfold.kernels.monoid.specialise import Elements
 
 METHOD = "inverted_cdf"
 """The one that weighs: NumPy has no other."""
@@ -36,22 +37,25 @@ class WeightedQuantiles:
 
     def declared(self) -> Monoid:
         """Return the reduction for elements and weights of any dtypes."""
-        plain = self([np.dtype(np.float32)] * 2, 1)
+        plain = self._first([np.dtype(np.float32)] * 2, 1)
         return replace(
             plain,
-            of_inputs=self,
+            specialised=self,
             labels=() if self.single else self.q,
             last_axis=None if self.single else AXIS,
         )
 
-    def __call__(self, inputs: Sequence[np.dtype], outputs: int) -> Monoid:
-        """Return what the first read folds.
+    def __call__(self, elements: Elements) -> Monoid | None:
+        """Return the monoid of the first read.
 
         Raises
         ------
         MonoidError
             If elements are no numbers.
         """
+        return None if elements.mixed else self._first(elements.inputs, elements.outputs)
+
+    def _first(self, inputs: Sequence[np.dtype], outputs: int) -> Monoid:
         elements, weights = inputs
         if kind_of(elements) not in KINDS:
             raise MonoidError(

@@ -10,11 +10,15 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.monoid import checks
 from chunkfold.kernels.monoid.accumulate import Accumulate, Number, SymbolFunction
 from chunkfold.kernels.monoid.finish_context import Choice, Finish, NextPassOf, record
-from chunkfold.kernels.monoid.stand_in import stand_in
+from chunkfold.kernels.monoid.specialise import (
+    Elements,
+    Specialised,
+    for_each_dtype,
+    specialise,
+)
 from chunkfold.kernels.monoid.tracing import first_kind, traced
 from chunkfold.kernels.monoid.trees import shown_fields
 
@@ -95,22 +99,8 @@ class Monoid:
         default_factory=lambda: MappingProxyType({}), kw_only=True
     )
     """Monoids that are folded instead for other kinds of elements, by NumPy's letters."""
-    adapt: Callable[[np.dtype], Monoid] | None = field(default=None, kw_only=True)
-    """Makes what to fold in its place from the elements' dtype, where fields depend on it."""
-    pair: Callable[[Sequence[np.dtype]], Monoid] | None = field(default=None, kw_only=True)
-    """Makes what to fold in its place of two inputs whose elements no dtype holds: x0 and x1 have
-    dtypes of their own (kernels/catalogue/mixed_dtypes.py)."""
-    sized: Callable[[np.dtype, int], Monoid] | None = field(default=None, kw_only=True)
-    """Makes what to fold in its place from the elements' dtype and the number of outputs, where
-    memory depends on both."""
-    of_inputs: Callable[[Sequence[np.dtype], int], Monoid] | None = field(
-        default=None, kw_only=True
-    )
-    """Makes what to fold in its place from the dtype that each input has before they are made
-    alike, and the number of outputs."""
-    choosing: Callable[[np.dtype], Monoid] | None = field(default=None, kw_only=True)
-    """Makes what to fold in its place from the elements' dtype, where there is memory for all
-    elements of an output: its `choice` is then made among them."""
+    specialised: Specialised | None = field(default=None, kw_only=True)
+    """Returns the monoid that is folded instead, given the elements and the number of outputs."""
     choice: Choice | None = field(default=None, kw_only=True)
     """Elements of each output, by rank, that `finish` needs besides the fields."""
     reads: int = field(default=1, kw_only=True)
@@ -184,23 +174,16 @@ class Monoid:
         MonoidError
             If there is none.
         """
-        found = stand_in(self, dtype, exact, outputs, keeping, inputs)
+        each = tuple(inputs) or (dtype,) * self.inputs
+        found = specialise(self, Elements(dtype, each, outputs, keeping), exact=exact)
         return self if found is self else found.alike(self)
 
-    def for_pair(self, dtypes: Sequence[np.dtype]) -> Monoid:
-        """Return the monoid that reduces two inputs which are apart, under the same name.
-
-        Raises
-        ------
-        MonoidError
-            If there is none.
-        """
-        if self.pair is None:
-            raise MonoidError(
-                f"{self.told} reduces elements of one dtype, but no dtype holds both "
-                f"{' and '.join(map(str, dtypes))}: reduce it by itself, or cast one of them first"
-            )
-        return self.pair(dtypes).alike(self)
+    def for_mixed(self, dtypes: Sequence[np.dtype]) -> Monoid | None:
+        """Return the monoid that reduces two inputs which no dtype holds; None if there is none."""
+        if self.specialised is None or self.inputs != len(dtypes):
+            return None
+        found = self.specialised(Elements(dtypes[0], tuple(dtypes), mixed=True))
+        return None if found is None else found.alike(self)
 
     def alike(self, other: Monoid) -> Monoid:
         """Return this one with another's name, skipping the elements that the other skips."""
@@ -263,9 +246,9 @@ class Monoid:
         """
         return _copied(self, where=where)
 
-    def adapting(self, adapt: Callable[[np.dtype], Monoid]) -> Monoid:
-        """Return the form in whose place `adapt` makes one for the elements' dtype."""
-        return _copied(self, adapt=adapt)
+    def by_dtype(self, make: Callable[[np.dtype], Monoid]) -> Monoid:
+        """Return the form that is specialised by `make` for the dtype of elements."""
+        return _copied(self, specialised=for_each_dtype(make))
 
     def among_input(self) -> Monoid:
         """Return the form that skips elements where one more input, of bools, is False."""

@@ -17,7 +17,7 @@ _TABLE = re.compile(r"int64\[([1-9][0-9]{0,5})\]")
 
 @dataclass(frozen=True)
 class StoredDtype:
-    """How elements of one dtype stand in memory and what `lift` sees of them."""
+    """The form of one dtype's elements in memory, and of the values that `lift` gets."""
 
     storage: str
     """OpenCL C type of the buffer's elements."""
@@ -151,7 +151,7 @@ EXACT = "exact"
 
 
 def is_table(rule: str) -> bool:
-    """Whether a field of this dtype is a table of counters."""
+    """Return True for the dtype of a table of counters."""
     return rule == EXACT or table_entries(rule) > 0
 
 

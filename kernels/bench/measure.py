@@ -31,7 +31,7 @@ from chunkfold.kernels.program.device_context import DeviceContext, device_error
 
 OURS, NUMPY, REDUCTION_KERNEL, CEILING = "chunkfold", "numpy", "ReductionKernel", "read ceiling"
 IN_CACHE = "in a cache"
-"""What ours does with elements that stay there: what is near it is bound by arithmetic."""
+"""The row of our fold of elements in a cache: rates near it are bound by arithmetic."""
 CROSSOVER_BYTES = (1 << 10, 1 << 26)
 """Least and most bytes at which a device is compared with NumPy."""
 _PATTERN = 1 << 22
@@ -58,7 +58,7 @@ class Row:
 def bench_kernels(
     device: Device, ops: Sequence[str], dtypes: Sequence[str], nbytes: int, rounds: int
 ) -> Iterator[Row]:
-    """Measure production kernels beside NumPy and pyopencl's own reduction, op by op.
+    """Measure production kernels and NumPy and pyopencl's own reduction, op by op.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def bench_kernels(
 
 
 def bench_ladder(device: Device, op: str, dtype: str, nbytes: int, rounds: int) -> Row:
-    """Measure every rung of the ladder beside the production kernel; raises as `bench_kernels`."""
+    """Measure every rung of the ladder and the production kernel; raises as `bench_kernels`."""
     opened = DeviceContext(device)
     array, buffer = _data(opened, dtype, nbytes)
     contenders: dict[str, Timed | None] = {}

@@ -1,4 +1,4 @@
-"""What else a user could take for a reduction of an array: the contenders of the benchmarks."""
+"""The contenders of the benchmarks: ways to reduce an array, with chunkfold and without."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from chunkfold.kernels.program.device_context import DeviceContext, device_error
 from chunkfold.kernels.tuning.tuning_choice import choose, try_tunings
 
 _CACHED_BYTES = 256 << 10
-"""Of a run that stays in a cache; it is folded so often at least that reading it is little."""
+"""Bytes of a run that stays in a cache; it is folded many times, so that reading costs little."""
 _LEAST_REPEATS = 16
 _SLIDE = 64
-"""Elements that a run over what is in a cache begins behind the one before."""
+"""Elements between the begins of runs in a cache."""
 _EXPRESSIONS = {"sum": ("0", "a+b"), "min": (None, "min(a,b)"), "max": (None, "max(a,b)")}
 
 
@@ -42,7 +42,7 @@ def repeated(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def device_copy(opened: DeviceContext, array: np.ndarray) -> cl.Buffer:
-    """Put an array where the device reads it fastest: where it is, if the device shares memory."""
+    """Return a buffer of an array, in place if the device shares memory with the host."""
     shared = opened.device.unified_memory
     flags = cl.mem_flags.USE_HOST_PTR if shared else cl.mem_flags.COPY_HOST_PTR
     with device_errors(opened.device, f"allocating {array.nbytes} bytes"):

@@ -1,8 +1,12 @@
-"""A number of its own for each process of this user that compiles kernels.
+"""Cache folders of this process: a slot for each process that compiles, sealed between uses.
 
 Drivers' own compile caches have raced where processes shared them (PoCL's), and caches named by
 process would start cold each time. So a process claims the lowest free slot, and keeps what drivers
 keep there; a restart finds a warm one. A child of the process uses its parent's.
+
+PoCL loads the files that it finds as code. So a seal, an entry next to the folder, has the SHA-256
+of each file. The process that claims the slot checks it: files that differ from it, or are not in
+it, are removed, and PoCL compiles them again.
 """
 
 from __future__ import annotations
@@ -42,7 +46,7 @@ _VARIABLE = "CHUNKFOLD_SLOT"
 _MOST = 4096
 _TO_LOCK = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _held: list[int] = []
-"""Descriptors of held locks: the kernel drops them when the process ends, however it ends."""
+"""Descriptors of locks: the kernel releases them when the process ends, however it ends."""
 
 
 @cache
@@ -141,7 +145,7 @@ def why_no_room() -> str:
 
 @cache
 def keep_launchers_in_memory() -> None:
-    """Let pyopencl make the code for launches anew in each process.
+    """Make pyopencl keep the code for launches in memory, and make it in each process.
 
     By itself it unpickles what it finds in the user's cache, and fails where it cannot write there.
     """
@@ -155,7 +159,7 @@ def keep_launchers_in_memory() -> None:
 
 
 class _Launchers(dict[Hashable, Any]):
-    """What pyopencl's own cache does, in memory."""
+    """Pyopencl's cache of launchers, in memory."""
 
     def store_if_not_present(self, key: Hashable, value: Any) -> None:
         self.setdefault(key, value)
@@ -167,7 +171,7 @@ def child_environment() -> dict[str, str]:
 
 
 _UNSEALED = ("last_accessed", "tempfile_")
-"""How files begin that PoCL does not read: written at each use, or left behind."""
+"""Prefixes of files that PoCL does not read: written at each use, or left behind."""
 
 
 class SealedFolder:

@@ -20,7 +20,7 @@ from pathlib import Path
 from chunkfold.kernels.cache.trusted import is_private, owner_of
 
 VERSION = 1
-"""Of entries."""
+"""Version of entries."""
 _FIRST = b"chunkfold-cache"
 _LONGEST_HEAD = 120
 _MOST_BYTES = 256 << 20
@@ -34,7 +34,7 @@ class _BadEntryError(Exception):
 
 
 def write_entry(path: Path, content: bytes) -> None:
-    """Keep an entry so that readers see all of it or none; where that fails, say so once."""
+    """Write an entry, which readers see whole or not at all; log a failure once."""
     try:
         _put(path, _head(path.name, content) + content)
     except OSError as error:
@@ -42,7 +42,7 @@ def write_entry(path: Path, content: bytes) -> None:
 
 
 def read_entry(path: Path) -> bytes | None:
-    """Return what an entry holds; None if there is none, or none that is whole."""
+    """Return an entry's content; None if it is missing or damaged."""
     try:
         return _read(path)
     except FileNotFoundError:
@@ -55,7 +55,7 @@ def read_entry(path: Path) -> bytes | None:
 
 
 def drop(path: Path, why: str) -> None:
-    """Remove what is no entry, whatever it is, and say once what was wrong with it."""
+    """Remove a file or folder that is no entry, and log once why."""
     aside = path.parent / f".bad-{os.urandom(8).hex()}"
     try:
         path.rename(aside)  # two processes may meet it: one moves it, and says so
@@ -115,7 +115,7 @@ def _put(path: Path, content: bytes) -> None:
 
 
 _SAID = "CHUNKFOLD_CACHE_SAID"
-"""Names the kinds; in the environment, since each worker meets the same cache."""
+"""Variable with the kinds of warnings logged: workers, which inherit it, meet the same cache."""
 _LOG = logging.getLogger("chunkfold")
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -129,7 +129,7 @@ def say_once(kind: str, sentence: str) -> None:
 
 
 def say_unkept(place: Path, error: OSError) -> None:
-    """Say that a cache cannot be written, and what that means."""
+    """Log that a cache cannot be written, the result, and the remedy."""
     remedy = "make room there" if error.errno in _FULL else "see to that"
     say_once(
         "unkept",
@@ -139,5 +139,5 @@ def say_unkept(place: Path, error: OSError) -> None:
 
 
 def is_full(error: OSError) -> bool:
-    """Whether something could not be written for want of room."""
+    """Return True for errors of a full disk."""
     return error.errno in _FULL

@@ -1,4 +1,4 @@
-"""Whether others could change what lies in a folder: the owner and mode of its whole path.
+"""Checks that nobody else can change a folder: the owner and mode of its whole path.
 
 What compilers left is loaded as code. So a cache is used only if nobody but this user and root can
 put anything into it, or another folder in its place: as OpenSSH asks of its files (StrictModes),
@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 _MOST_LINKS = 40
-"""What Linux follows in one path."""
+"""Links that Linux follows in one path."""
 _TO_WALK = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
@@ -145,5 +145,5 @@ def owner_of(found: os.stat_result) -> str:
 
 
 def is_private(found: os.stat_result) -> bool:
-    """Whether something is this user's, and nobody else may write to it."""
+    """Return True for a file or folder of this user's that nobody else may write to."""
     return found.st_uid == os.geteuid() and not found.st_mode & _OTHERS

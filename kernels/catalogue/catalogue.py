@@ -267,7 +267,7 @@ _CATALOGUE = (
     approx_nunique(),
 )  # fmt: skip
 _SKIPPING = ("sum", "prod", "min", "max", "argmin", "argmax", "mean", "var", "std", "median")
-"""Those whose NaN-skipping forms have a name in NumPy."""
+"""Reductions whose NaN-skipping forms have a name in NumPy."""
 
 _NAMED = {monoid.name: monoid for monoid in _CATALOGUE}
 CATALOGUE: Mapping[str, Monoid] = MappingProxyType(

@@ -41,7 +41,7 @@ def _is_nan(x: Element) -> Symbol:
 
 
 def far_complex(x0: ComplexSymbol, x1: ComplexSymbol) -> Symbol:
-    """Return how far two complex numbers are apart, in the widest float."""
+    """Return the distance of two complex numbers, in the widest float."""
     real, imag = wide(x0.real - x1.real), wide(x0.imag - x1.imag)
     return applied("hypot", real, imag)
 
@@ -129,7 +129,7 @@ def _largest_complex(fields: Fields, context: Context) -> np.ndarray:
 
 
 _SECONDS = np.dtype("M8[s]")
-"""A unit for what does not depend on it."""
+"""Any unit: the fold does not depend on it."""
 MAX_ABS_DIFF = Monoid(
     "max_abs_diff",
     **_TWO,
@@ -184,7 +184,7 @@ def _first(same: SymbolFunction, kinds: str, **others: Any) -> Monoid:
 
 
 def same_of(dtypes: Sequence[np.dtype]) -> SymbolFunction:
-    """Return what tells whether elements of two dtypes are equal that no dtype holds."""
+    """Return the condition that elements of two dtypes, which no dtype holds, are equal."""
     return lambda x0, x1: compare_mixed(dtypes, x0, x1).same
 
 

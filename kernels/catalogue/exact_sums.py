@@ -23,11 +23,11 @@ from chunkfold.kernels.monoid.finish_context import Context, Finish
 from chunkfold.kernels.monoid.monoid import Monoid
 
 ExactFields = Mapping[str, Any]
-"""As finishes are given; exact fields are `ExactArray`."""
+"""Fields, of which the exact ones are `ExactArray`."""
 
 
 def _divided(sums: ExactSums, by: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Divide exact sums by whole numbers; 0 / 0 is NaN, and what is no number stays that."""
+    """Divide exact sums by whole numbers; 0 / 0 is NaN, and NaN and infinities stay."""
 
     def divisors(at: OutputsAt) -> np.ndarray:
         least: np.ndarray = np.maximum(each_of(by, at), 1)
@@ -48,7 +48,7 @@ def _divided(sums: ExactSums, by: np.ndarray, dtype: np.dtype) -> np.ndarray:
         return near
 
     def doubles(terms: SumTerms, at: OutputsAt) -> np.ndarray | None:
-        """Return halves of doubles: what lies between two results is mostly such a one."""
+        """Return doubles divided by powers of two, which mostly are ties between two results."""
         each, (first, *rest) = divisors(at), terms[0]
         if (each & (each - 1)).any() or any(term.any() for term in rest):
             return None
@@ -61,7 +61,7 @@ def _divided(sums: ExactSums, by: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _begun(fields: ExactFields, context: Context) -> ExactFields | None:
-    """Return exact sums with what they begin with added; None if that is nothing."""
+    """Return exact sums plus `initial`; None without one."""
     first = initial_of(context, context.dtype)
     if first is None:
         return None
@@ -93,7 +93,7 @@ def rounded_square_sum(fields: ExactFields, context: Context) -> np.ndarray:
 
 
 def rounded_mean(fields: ExactFields, context: Context) -> Any:
-    """Divide the exact sum `s` by the count `n`: without rounding, if integers are wanted of it."""
+    """Divide the exact sum `s` by the count `n`; not rounded if integers are wanted."""
     if context.integers is not None:
         return fields["s"] / fields["n"]
     return _mean("s", fields, context)
@@ -127,9 +127,9 @@ def _spread(
 ) -> np.ndarray:
     """Return variances, or their roots: (n * q - s * s) / (n * (n - ddof)).
 
-    There is no rounding before the last, so nothing cancels. What is made of that ratio is said
-    three times: `rounded` makes it of integers, `near` of reals whose error is known, and `fast`
-    of doubles alone.
+    Nothing is rounded before the end, so nothing cancels. Three functions make the result of that
+    ratio: `rounded` from integers, `near` from reals with a bound of their error, `fast` from
+    doubles alone.
     """
     s, q, n = fields["s"].sums, fields["q"].sums, fields["n"]
     dtype, ddof, unit = context.dtype, context.ddof, s.limbs.low
@@ -199,7 +199,7 @@ class Formula:
 
 
 def formula_of(finish: Finish) -> Formula | None:
-    """Return what devices can round as a finish does; None if they cannot."""
+    """Return the formula by which devices round as a finish does; None if they cannot."""
     return next((formula for one, formula in _FORMULAS if one is finish), None)
 
 

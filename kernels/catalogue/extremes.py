@@ -1,4 +1,4 @@
-"""The least and the greatest, and where they stand: what compares, and never rounds."""
+"""The least and the greatest elements, and their positions: nothing rounds."""
 
 from __future__ import annotations
 

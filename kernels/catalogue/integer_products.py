@@ -33,18 +33,18 @@ from chunkfold.kernels.monoid.monoid import Monoid
 
 
 def distance(x0: Symbol, x1: Symbol) -> Symbol:
-    """Return how far two integers are apart, which 64 bits without a sign always hold."""
+    """Return the distance of two integers, which 64 bits without a sign always hold."""
     one, other = x0.astype(np.uint64), x1.astype(np.uint64)
     return where(x0 > x1, one - other, other - one)
 
 
 @dataclass(frozen=True)
 class Forms:
-    """How elements are made factors: in the fewest bits that hold the product."""
+    """Functions that make factors of elements, in the fewest bits that hold the product."""
 
     widened: Callable[[Symbol], Symbol]
     apart: Callable[[Symbol, Symbol], Symbol]
-    """How far two are apart, with any sign: it is squared."""
+    """The difference of two, with any sign: it is squared."""
 
 
 FactorOf = Callable[..., Symbol]
@@ -65,7 +65,7 @@ def _digits(dtype: np.dtype) -> tuple[str, ...]:
 
 
 def product_fields(dtype: np.dtype, first: FactorOf, second: FactorOf) -> dict[str, Any]:
-    """Return how a sum of products is kept: what a monoid declares of it."""
+    """Return a monoid's declarations of a sum of products."""
     names = _digits(dtype)
     wide = np.uint64 if dtype.kind == "u" else np.int64
     forms = _IN_A_LONG if dtype.itemsize <= 2 else replace(_in(wide), apart=distance)
@@ -131,7 +131,7 @@ def _last(forms: Forms, *xs: Symbol) -> Symbol:
 
 
 def difference(forms: Forms, *xs: Symbol) -> Symbol:
-    """Return how far two elements are apart."""
+    """Return the difference of two elements."""
     return forms.apart(*xs)
 
 

@@ -30,7 +30,7 @@ from chunkfold.kernels.monoid.finish_context import Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
 
 NAT = -(2**63)
-"""The integer that stands for a time which there is none of."""
+"""The integer of NaT."""
 
 
 def carried(digits: Mapping[str, Symbol]) -> dict[str, Symbol]:
@@ -63,7 +63,7 @@ def digit_sums(names: Sequence[str]) -> dict[str, SymbolFunction]:
 
 
 def halves(whole: Symbol, names: Sequence[str]) -> dict[str, Symbol]:
-    """Return the two digits, the lower first, of what 64 bits hold."""
+    """Return the two digits of 64 bits, the lower first."""
     low, high = names
     return {low: lower(whole), high: upper(whole)}
 
@@ -117,7 +117,7 @@ def itself(x: Symbol) -> Symbol:
 
 
 def sum_fields(dtype: np.dtype, term: SymbolFunction = itself) -> dict[str, Any]:
-    """Return how the sum of elements of a dtype is kept: what a monoid declares of it."""
+    """Return a monoid's declarations of the sum of elements of a dtype."""
     few, some = few_added_up(term, lambda s: halves(s.s, SUM)), added_up(term)
     return {
         "fields": dict.fromkeys(SUM, "int64"),
@@ -138,7 +138,7 @@ COUNTED: Mapping[str, Any] = {
 
 
 def side_by_side(*parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Declare the fields of several side by side, each accumulated as it was."""
+    """Declare the fields of several parts together, each accumulated as before."""
     merged = {
         key: {name: value for part in parts for name, value in part[key].items()}
         for key in ("fields", "zero", "lift", "op")
@@ -160,7 +160,7 @@ def by_dtype(make: Callable[[np.dtype], Monoid]) -> Monoid:
 def rounding_digits(
     finish: Callable[..., np.ndarray], **sums: Sequence[str]
 ) -> Callable[..., np.ndarray]:
-    """Give a finish of exact sums those that digits hold, under the names that it knows them by.
+    """Return a finish that calls one of exact sums, with sums made of digits under its names.
 
     Results are float64.
     """
@@ -258,7 +258,7 @@ def _multiplied(a: Any, b: Any) -> Expressions:
 
 
 def _product_ends(s: Any) -> Expressions:
-    """Tell the magnitude from the low 64 bits, and all else from the product as a float.
+    """Return the magnitude by the low 64 bits, and the rest by the product as a float.
 
     NaN is a zero behind what was infinite. The float is off by 2**-17 at most where it comes to
     2**64 (64 factors of 2 and more, in float32), and near there the uppermost of the low bits tells

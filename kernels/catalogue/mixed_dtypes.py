@@ -1,4 +1,4 @@
-"""Two arrays of which no dtype holds the elements of both: compared exactly, in 128 bits.
+"""Pairs of arrays whose elements no dtype holds: compared exactly, in 128 bits.
 
 A signed integer and uint64, which NumPy compares exactly and subtracts in float64; and times in two
 units, which NumPy converts modulo 2**64.
@@ -25,17 +25,17 @@ class MixedPair:
     """Two elements, compared in 128 bits: symbols."""
 
     same: Symbol
-    """Whether they are equal; NaT equals NaT."""
+    """True if they are equal; NaT equals NaT."""
     low: Symbol
-    """How far they are apart: the low 64 bits, unsigned."""
+    """The low 64 bits of their distance, unsigned."""
     high: Symbol
-    """The high 64 bits, unsigned."""
+    """The high 64 bits of their distance, unsigned."""
     missing: Symbol
-    """Whether either is NaT."""
+    """True if either is NaT."""
 
 
 def are_mixed(dtypes: Sequence[np.dtype]) -> bool:
-    """Whether two arrays are compared as such a pair.
+    """Return True if no dtype holds the elements of two arrays.
 
     >>> are_mixed([np.dtype("i1"), np.dtype("u8")]), are_mixed([np.dtype("i1"), np.dtype("u4")])
     (True, False)
@@ -93,7 +93,7 @@ def common_time(dtypes: Sequence[np.dtype]) -> np.dtype:
 
 
 def _in_common(x: Symbol, given: np.dtype, common: np.dtype) -> tuple[Symbol, int]:
-    """Return what times are in another unit: a symbol, and what it is multiplied by."""
+    """Return times in another unit, as a symbol and its factor."""
     factor = _factor(given, common)
     months = _months(given)
     return (days(x, months) if months and not _months(common) else x), factor

@@ -80,7 +80,7 @@ _SQUARES: Any = {
 def _faster(of_floats: Monoid, of_integers: Monoid) -> Monoid:
     """Fold integers of up to 16 bits, and int32, exactly also where results may round.
 
-    The former are faster so by themselves, the latter beside sums and squares, which they share.
+    The former are faster alone, the latter together with sums and squares, which they share.
     """
 
     def of(dtype: np.dtype) -> Monoid:

@@ -1,4 +1,4 @@
-"""Find a reduction of the catalogue by name, or see that one is of it."""
+"""Find reductions of the catalogue by name."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ELSEWHERE = {
     "total": "sum",
     "variance": "var",
 }
-"""What other tools call reductions of the catalogue, or what comes nearest, to suggest ours."""
+"""Names in other tools, and the reduction of the catalogue that is the same, or nearest."""
 
 
 _PERCENTILE = re.compile(r"(nan|weighted_)?p(\d{1,3}(?:[._]\d+)?)")
@@ -59,7 +59,7 @@ _SORTED = re.compile(rf"(nan)?({'|'.join(_ENDS)})(\d{{1,9}})")
 
 
 def is_known(monoid: Monoid) -> bool:
-    """Whether a monoid is one that comes with chunkfold, under whatever name."""
+    """Return True for a monoid of the catalogue, under any name."""
     families = (Quantiles, OfEachValue, Sketch, TopK, WeightedQuantiles)
     if isinstance(monoid.specialised, families):
         return True
@@ -68,7 +68,7 @@ def is_known(monoid: Monoid) -> bool:
 
 
 def divides_by_weights(monoid: Monoid) -> bool:
-    """Tell whether a reduction divides by its weights; then none may be negative."""
+    """Return True for a reduction that divides by its weights, of which none may be negative."""
     return isinstance(monoid.specialised, WeightedQuantiles) or _of_shares(monoid) is not None
 
 
@@ -85,7 +85,7 @@ def _of_shares(monoid: Monoid) -> str | None:
 
 
 def _declared(monoid: Monoid) -> tuple[object, ...]:
-    """Return all that a monoid's laws depend on: also which accumulators lift can reach."""
+    """Return all parts that a monoid's laws depend on."""
     lift, op = monoid.lift, monoid.op
     zero = dict(monoid.zero) if isinstance(monoid.zero, Mapping) else monoid.zero
     others = (monoid.instead, monoid.specialised, monoid.exact)
@@ -109,12 +109,12 @@ def sketched(op: str, rtol: float) -> Monoid | None:
 
 
 def is_percentile(op: str) -> bool:
-    """Whether a name is a percentile's."""
+    """Return True for the name of a percentile."""
     return _PERCENTILE.fullmatch(op) is not None
 
 
 def is_sorted(op: str) -> bool:
-    """Whether a name is that of the first elements in order, or of their positions."""
+    """Return True for the name of sorted elements, or of their positions: top5."""
     return _SORTED.fullmatch(op) is not None
 
 

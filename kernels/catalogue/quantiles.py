@@ -99,7 +99,7 @@ def _weighing(q: Any, method: str | None) -> Monoid:
     Raises
     ------
     MonoidError
-        If that method does not.
+        If the method takes no weights.
     """
     if method not in (None, METHOD):
         raise MonoidError(
@@ -142,7 +142,7 @@ def _checked(q: Any) -> tuple[float, ...]:
 
 
 def _name(q: Any) -> str:
-    """Return what results call it: the percentile, where it is one."""
+    """Return the name in results: the percentile of one number."""
     if np.ndim(q) or not isinstance(q, (int, float, np.number)):
         return "quantile"
     percent = float(round(100 * float(q), 10))
@@ -151,15 +151,15 @@ def _name(q: Any) -> str:
 
 @dataclass(frozen=True)
 class Quantiles:
-    """Makes what is folded for quantiles, of a dtype and a number of outputs."""
+    """Makes the monoid of quantiles, for a dtype and a number of outputs."""
 
     name: str
     q: tuple[float, ...]
     method: str
     single: bool
-    """Whether results have no axis of quantiles."""
+    """True: results have no axis of quantiles."""
     mean: bool = False
-    """Whether what is halfway is the mean of both, rounded once."""
+    """True: halfway between two elements the result is their mean, rounded once."""
 
     def __call__(self, elements: Elements) -> Monoid:
         """Return the monoid of the first read."""

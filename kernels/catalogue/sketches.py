@@ -30,12 +30,12 @@ from chunkfold.kernels.monoid.monoid import Monoid
 from chunkfold.kernels.monoid.specialise import Elements
 
 AXIS = "quantile"
-"""What results of several quantiles call their last axis."""
+"""Name of the results' last axis, of several quantiles."""
 _MOST_BITS = {4: 10, 8: 7}
-"""Of a mantissa that tell a bucket, by the bytes of floats: more make too large a table."""
+"""Most bits of a mantissa that choose a bucket, by the bytes of floats: tables are limited."""
 _MANTISSA = {4: 23, 8: 52}
 _ROUNDING = 2.0**-23
-"""What rounding a result to float32 adds, at most."""
+"""Largest relative error of rounding a result to float32."""
 
 
 def checked_rtol(rtol: Any) -> float:
@@ -56,19 +56,19 @@ def checked_rtol(rtol: Any) -> float:
 
 
 def _within(bits: int) -> float:
-    """Return how far off an estimate may be, relative, if so many bits tell a bucket."""
+    """Return the largest relative error of an estimate if so many bits choose a bucket."""
     return 1 / ((2 << bits) + 1) + _ROUNDING
 
 
 @dataclass(frozen=True)
 class Sketch:
-    """Makes what is folded for quantiles within a tolerance, of a dtype."""
+    """Makes the monoid of quantiles within a tolerance, for a dtype."""
 
     name: str
     q: tuple[float, ...]
     rtol: float
     single: bool
-    """Whether results have no axis of quantiles."""
+    """True: results have no axis of quantiles."""
 
     def declared(self) -> Monoid:
         """Return the reduction for elements of any dtype."""
@@ -81,7 +81,7 @@ class Sketch:
         )
 
     def __call__(self, elements: Elements) -> Monoid:
-        """Return what is folded.
+        """Return the monoid.
 
         Raises
         ------
@@ -146,7 +146,7 @@ class _Buckets:
 
     dtype: np.dtype
     bits: int
-    """Of a mantissa that tell a bucket."""
+    """Bits of a mantissa that choose a bucket."""
 
     @property
     def itemsize(self) -> int:
@@ -161,11 +161,11 @@ class _Buckets:
 
     @property
     def entries(self) -> int:
-        """How many there are."""
+        """Return the number of buckets."""
         return 2 * self.zero + 1
 
     def number(self, x: Symbol) -> Symbol:
-        """Return the number of a value's bucket; of NaN infinity's, or none at all."""
+        """Return the number of a value's bucket; for NaN infinity's or one out of range."""
         held = signed_bits(x if x.dtype.kind == "f" else towards_zero(x))
         size = held & int(np.iinfo(held.dtype).max)
         steps = (size >> (_MANTISSA[self.itemsize] - self.bits)).astype(np.int32)
@@ -173,7 +173,7 @@ class _Buckets:
         return where(held < 0, self.zero - step, self.zero + step)
 
     def estimates(self) -> np.ndarray:
-        """Return what buckets' elements are taken for, float64: equally far, relative, from ends.
+        """Return each bucket's estimate, float64: equally far from both ends, relatively.
 
         Of ends a < b it is 2ab / (a + b), which is off by (b - a) / (b + a) at both.
         """

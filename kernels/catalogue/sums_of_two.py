@@ -1,4 +1,9 @@
-"""Sums over two arrays: of products, and of squared differences."""
+"""Reductions of two arrays made of sums: dots, squared differences, covariances and errors.
+
+Covariances are those of `numpy.cov` and `numpy.corrcoef` off the diagonal; weights are frequencies,
+`fweights` there, which need not be whole. Errors follow Willmott and Matsuura, "Advantages of the
+mean absolute error (MAE) over the root mean square error (RMSE)", 2005.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +39,7 @@ def _squared(dtypes: Sequence[np.dtype]) -> Monoid:
 
 
 def far_as_float(dtypes: Sequence[np.dtype], x0: Symbol, x1: Symbol) -> Symbol:
-    """Return how far elements are apart as a float, of which none is 0 that differ."""
+    """Return the distance of elements as a float, which is 0 only for equal ones."""
     pair = compare_mixed(dtypes, x0, x1)
     return real(pair.low) + real(pair.high) * 2.0**64
 
@@ -147,7 +152,7 @@ def _deviations(fields: ExactFields, product: str, one: str, other: str) -> Any:
 
 
 def covariance(fields: ExactFields, context: Context) -> Any:
-    """Divide the sum of products of deviations by n - ddof; of no degree as variances do."""
+    """Divide the sum of products of deviations by n - ddof, or 0 if that is negative."""
     n = fields["n"]
     degrees = n - context.ddof
     if isinstance(degrees, np.ndarray):
@@ -164,7 +169,7 @@ def correlation(fields: ExactFields, _context: Context) -> Any:
 
 
 def exact_of_two(name: str, finish: Any, lift: Mapping[str, Any]) -> Monoid:
-    """Return a reduction of two inputs: exact sums of what is lifted, and the count `n`."""
+    """Return a reduction of two inputs: an exact sum of each lift, and the count `n`."""
     return Monoid(
         name,
         inputs=2,
@@ -177,7 +182,7 @@ def exact_of_two(name: str, finish: Any, lift: Mapping[str, Any]) -> Monoid:
 
 
 def weighted_of_two(name: str, finish: Any, lift: Mapping[str, Any]) -> Monoid:
-    """Return it with weights of pairs, a third input, whose exact sum is `n`."""
+    """Return the weighted reduction: a third input, the weights of pairs, has the exact sum `n`."""
     weighed = {key: _times_weight(part) for key, part in lift.items()}
     return Monoid(
         f"weighted_{name}",
@@ -209,14 +214,14 @@ WEIGHTED_CORR = WEIGHTED_CORRELATION.called("weighted_corr")
 
 
 def _apart(x: Any, y: Any) -> Any:
-    """Return how far the first is above the second; NumPy subtracts no bools."""
+    """Return the first minus the second; bools as integers, which NumPy does not subtract."""
     if x.dtype.kind == "b":
         x, y = x.astype("int8"), y.astype("int8")
     return x - y
 
 
 def _far(x: Symbol, y: Symbol) -> Any:
-    """Return how far two are apart: of factors, which are not rounded."""
+    """Return the distance of two, made of factors, which are not rounded."""
     return _apart(np.maximum(x, y), np.minimum(x, y))
 
 

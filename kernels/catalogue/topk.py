@@ -1,4 +1,4 @@
-"""The k greatest and the k least elements, sorted, and where they stand: what never rounds.
+"""The k greatest and the k least elements, sorted, and their positions: nothing rounds.
 
 An accumulator is a sorted list of k slots. A stream of elements inserts each into its own; two
 lists become one by Batcher's bitonic merge ("Sorting networks and their applications", 1968), of
@@ -33,7 +33,7 @@ from chunkfold.kernels.monoid.specialise import Elements
 MOST = 16
 """Slots: each work-item holds them all in its registers."""
 RANK = "rank"
-"""What results call their last axis: 1 is the greatest, or the least, element."""
+"""Name of the results' last axis: 1 is the greatest, or the least, element."""
 TopEntry = tuple[Any, ...]
 """A key, and of positions its index: symbols, or numbers."""
 
@@ -94,16 +94,16 @@ def _checked(function: str, k: Any) -> int:
 
 @dataclass(frozen=True)
 class TopK:
-    """Makes what is folded for the k greatest or least, of a dtype."""
+    """Makes the monoid of the k greatest or least elements, for a dtype."""
 
     k: int
     greatest: bool
     positions: bool
-    """Whether results are positions, rather than elements."""
+    """True: results are positions, rather than elements."""
 
     @property
     def name(self) -> str:
-        """What results call it."""
+        """Return the name in results."""
         return f"{'arg' * self.positions}{'top' if self.greatest else 'bottom'}{self.k}"
 
     def declared(self) -> Monoid:
@@ -111,7 +111,7 @@ class TopK:
         return replace(self(Elements(np.dtype(np.float32))), specialised=self, kinds="biufmM")
 
     def __call__(self, elements: Elements) -> Monoid:
-        """Return what is folded."""
+        """Return the monoid."""
         keys = {f"m{n}": "order" for n in range(self.k)}
         indices = {f"i{n}": "int64" for n in range(self.k)} if self.positions else {}
         counts = {} if self.positions else {"n": "count"}
@@ -180,7 +180,7 @@ class TopK:
         return self._named([first, *[none[: len(first)]] * (self.k - 1)])
 
     def _in_order(self, a: TopEntry, b: TopEntry) -> tuple[TopEntry, TopEntry]:
-        """Return two slots, the one first that results have first; of equal keys the first one."""
+        """Return two slots in the results' order; equal keys stay in theirs."""
         if not self.positions:
             low, high = (np.minimum(a[0], b[0]),), (np.maximum(a[0], b[0]),)
             return (high, low) if self.greatest else (low, high)
@@ -193,7 +193,7 @@ class TopK:
         )
 
     def _inserted(self, state: Any, one: TopEntry) -> Expressions:
-        """Let an element take its place, and pass on what stood there."""
+        """Insert an element in its place, and move the others on."""
         found = []
         for slot in self._slots(state):
             kept, one = self._in_order(slot, one)

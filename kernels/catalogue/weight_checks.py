@@ -1,4 +1,4 @@
-"""Weights that say how often an element is there: none is below zero, but by rounding.
+"""Checks of weights that say how often an element counts: none is below zero, but by rounding.
 
 Each result has its weights looked at in the read that it is made of. As no weight is known to be
 the largest before all are seen, those below zero are left out of sums, which is right if they are
@@ -21,8 +21,8 @@ from chunkfold.kernels.monoid.finish_context import Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
 
 ROUNDING = 1e-6
-"""Weights are zero that are not as far below it as this share of the largest."""
-WHY = "weights say how often an element is there"
+"""Weights below zero by less than this share of the largest are zero."""
+WHY = "weights say how often an element counts"
 FIELDS = MappingProxyType({"least": "real", "most": "real", "negative": "int64"})
 ZERO = MappingProxyType({"least": "highest", "most": "lowest", "negative": "highest"})
 OP = MappingProxyType({"least": "min", "most": "max", "negative": "min"})
@@ -30,19 +30,19 @@ _NOWHERE = int(np.iinfo(np.int64).max)
 
 
 def clipped_weight(w: Any) -> Any:
-    """Return a weight as sums have it: zero where it is below that."""
+    """Return a weight, or zero if it is below zero."""
     w = w.real
     return where(w < 0, 0, w) if w.dtype.kind in "if" else w
 
 
 def seen(w: Any, i: Any) -> dict[str, Any]:
-    """Return what is known of a weight by itself, given its index."""
+    """Return the fields of a weight, given its index."""
     w = w.real
     return {"least": real(w), "most": real(w), "negative": where(w < 0, i, _NOWHERE)}
 
 
 def are_negative(least: np.ndarray, most: np.ndarray) -> np.ndarray:
-    """Tell whether the least weight is below zero by more than rounding, given the largest."""
+    """Return True where the least weight is below zero by more than rounding, given the largest."""
     return least < -ROUNDING * np.where(most > 0, most, 1)
 
 

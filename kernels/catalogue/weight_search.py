@@ -37,23 +37,23 @@ _LEAST_ROUNDED = 2**53
 
 @dataclass(frozen=True)
 class _Found:
-    """What is known of the elements that are looked for, (outputs, quantiles) each."""
+    """The elements to find, as far as the reads have found them: arrays (outputs, quantiles)."""
 
     rest: np.ndarray
     """The sum of weights at which each is reached, of elements with the digits so far: ints."""
     prefix: np.ndarray
-    """Those digits, uint64."""
+    """The digits found so far, uint64."""
     table: np.ndarray
-    """Which table has the sums of each."""
+    """The number of the table with the sums of each."""
     held: np.ndarray
     """The sum of weights of all elements that have those digits: ints."""
     nan: np.ndarray
-    """Which outputs are NaN, whatever is found, (outputs,)."""
+    """True for outputs that are NaN, (outputs,)."""
 
 
 @dataclass(frozen=True)
 class WeightSearch:
-    """A search for elements, before a read: what the reads before it have found."""
+    """A search for elements before a read, with the results of earlier reads."""
 
     asked: WeightedQuantiles
     elements: np.dtype
@@ -64,7 +64,7 @@ class WeightSearch:
 
     @cached_property
     def radix(self) -> Radix:
-        """How elements are cut into digits."""
+        """Return the digits of elements."""
         return Radix.of(self.elements, self.outputs, self._each)
 
     @cached_property
@@ -74,11 +74,11 @@ class WeightSearch:
 
     @cached_property
     def _each(self) -> int:
-        """How many counters a sum has."""
+        """Return the number of counters of a sum."""
         return digits_of(_held(self.weights)).counters
 
     def first(self) -> Monoid:
-        """Return what the first read folds: behind the sums of digits it counts NaN."""
+        """Return the monoid of the first read, which counts NaN behind the sums of digits."""
         counters = self.radix.entries(0) * self._each + 1
 
         def lift(x: Symbol, given: Symbol, i: Symbol) -> dict[str, Any]:
@@ -107,7 +107,7 @@ class WeightSearch:
         )
 
     def monoid(self, first: int, inputs: int) -> Monoid:
-        """Return what a later read folds; its shift and its prefixes are slots from `first` on."""
+        """Return the monoid of a later read: its shift and its prefixes are slots `first`, ..."""
         assert self.found is not None
         count = 1 + int(self.found.table.max(initial=0))
         names = [f"s{n}" for n in range(count)]
@@ -133,7 +133,7 @@ class WeightSearch:
         )
 
     def _placed(self, digit: Symbol, w: Symbol) -> list[tuple[Any, Any]]:
-        """Return what a weight adds to the counters of a digit; -1: to none."""
+        """Return the addends of a weight, by the counters of a digit; -1 for no counter."""
         begin = digit * np.int64(self._each)
         return [
             (where((digit < 0) | (place < 0), np.int64(-1), begin + place), amount)
@@ -141,7 +141,7 @@ class WeightSearch:
         ]
 
     def next_pass(self, fields: Fields, context: Context) -> NextPass | None:
-        """Return what the next read is to add up."""
+        """Return the next read: what it adds up, and where."""
         found, read = self._after(fields, context), self.read + 1
         tables, table = tables_for_prefixes(found.prefix)
         values = self.radix.values(tables, read)
@@ -150,7 +150,7 @@ class WeightSearch:
         return NextPass((shift, *values.T), search.monoid)
 
     def finish(self, fields: Fields, context: Context) -> np.ndarray:
-        """Return the quantiles, behind the last read.
+        """Return the quantiles, after the last read.
 
         Raises
         ------
@@ -177,12 +177,12 @@ class WeightSearch:
         if rounded.any():
             raise MonoidError(
                 f"{context.told} is near {values[rounded][0]}, and {context.dtype}, which "
-                f"{self.elements} becomes beside weights of {self.weights}, does not hold each "
+                f"{self.elements} becomes next to weights of {self.weights}, does not hold each "
                 "integer beyond 2**53: give weights that are integers of the same sign"
             )
 
     def _after(self, fields: Fields, context: Context) -> _Found:
-        """Return what is known behind a read: one digit more of every quantile."""
+        """Return the search after a read, with one more digit of every quantile."""
         each, entries = self._each, self.radix.entries(self.read)
         if self.found is None:
             refuse_negative(fields, context)
@@ -219,7 +219,7 @@ class WeightSearch:
         return digits_of(self._held_weights).count
 
     def _sought(self, tables: np.ndarray, counters: np.ndarray) -> _Found:
-        """Return what is looked for, from the sums of the first read."""
+        """Return the elements to find, from the sums of the first read."""
         totals = whole(tables[..., : self._count].sum(axis=1), 0)
         shape = len(tables), len(self.asked.q)
         rest = np.array([self.asked.sought(total) for total in totals], object).reshape(shape)

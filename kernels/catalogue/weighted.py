@@ -37,7 +37,7 @@ def _fast_mean(fields: Fields, context: Context) -> np.ndarray:
 
 
 def _variance(fields: ExactFields, context: Context) -> Any:
-    """Weigh squared deviations: weights count how often an element is there, if `ddof` is not 0."""
+    """Weigh squared deviations: weights count elements if `ddof` is not 0."""
     weights, degrees = fields["w"], fields["w"] - context.ddof
     if context.ddof:
         degrees = np.where(degrees > 0, degrees, 0)

@@ -23,17 +23,17 @@ from chunkfold.kernels.monoid.monoid import Monoid
 from chunkfold.kernels.monoid.specialise import Elements
 
 METHOD = "inverted_cdf"
-"""The one that weighs: NumPy has no other."""
+"""The only method of NumPy that takes weights."""
 
 
 @dataclass(frozen=True)
 class WeightedQuantiles:
-    """Makes what is folded for weighted quantiles, of two dtypes and a number of outputs."""
+    """Makes the monoid of weighted quantiles, for two dtypes and a number of outputs."""
 
     name: str
     q: tuple[float, ...]
     single: bool
-    """Whether results have no axis of quantiles."""
+    """True: results have no axis of quantiles."""
 
     def declared(self) -> Monoid:
         """Return the reduction for elements and weights of any dtypes."""
@@ -66,7 +66,7 @@ class WeightedQuantiles:
 
     @cached_property
     def shares(self) -> tuple[tuple[Fraction, bool], ...]:
-        """Of each quantile the least share of weights that rounds to it; whether itself does."""
+        """Return the bound of the shares that round to each quantile; True if the bound does."""
         return tuple(map(_least_share, self.q))
 
     def sought(self, total: int) -> list[int]:
@@ -76,7 +76,7 @@ class WeightedQuantiles:
 
 
 def _least_share(q: float) -> tuple[Fraction, bool]:
-    """Return where numbers begin that float64 rounds to `q` or beyond, and if that one does.
+    """Return the bound of numbers that float64 rounds to `q` or beyond; True if the bound does.
 
     >>> _least_share(1.0)
     (Fraction(18014398509481983, 18014398509481984), True)

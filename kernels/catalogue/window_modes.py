@@ -25,7 +25,7 @@ class _Windows:
     modes: np.ndarray
     """The most frequent label of each."""
     uniform: np.ndarray
-    """Whether all of its elements have that label: bool, of the same shape."""
+    """True where all elements of a window have that label; of the same shape."""
     lengths: tuple[np.ndarray, ...]
     """Elements of a window along each axis, int64."""
     mixed: _LabelCounts
@@ -34,7 +34,7 @@ class _Windows:
 
 @dataclass(frozen=True)
 class _LabelCounts:
-    """How often labels are there in windows: sorted by windows, and by labels within each."""
+    """Counts of labels in windows: sorted by windows, and by labels within each."""
 
     windows: np.ndarray
     """Numbers of windows, in C order: int64, (entries,)."""
@@ -67,7 +67,7 @@ def window_modes(labels: np.ndarray, factors: Sequence[Sequence[int]]) -> list[n
 
 
 def mode_bytes(shape: Sequence[int], factors: Sequence[Sequence[int]]) -> int:
-    """Return the memory that `window_modes` takes at most beside labels and modes."""
+    """Return the most memory of `window_modes`, in bytes, without labels and modes."""
     return _BYTES * min(_rows(shape, factors), shape[0]) * math.prod(shape[1:])
 
 

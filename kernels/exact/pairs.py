@@ -44,14 +44,14 @@ class Pairs:
 
     @property
     def signed(self) -> np.ndarray:
-        """Whether the sign is known."""
+        """Return True where the sign is known."""
         known = (self.odd != 0) | (np.abs(self.high) > 2 * self.within) | self.none
         signed: np.ndarray = self.certain & known
         return signed
 
     @property
     def none(self) -> np.ndarray:
-        """Where it is 0."""
+        """Return True where the real is 0."""
         nothing: np.ndarray = (self.high == 0) & (self.within == 0) & (self.odd == 0)
         return nothing
 

@@ -51,7 +51,7 @@ class Monomial:
 
     @cached_property
     def exponent(self) -> int:
-        """The power of two beside it."""
+        """The power of two next to it."""
         whole, parts = self.number.numerator, self.number.denominator
         return (whole & -whole).bit_length() - parts.bit_length()
 
@@ -149,7 +149,7 @@ def _whole_power(tree: Node) -> int | None:
 
 
 def _keeps(given: np.dtype, wanted: np.dtype) -> bool:
-    """Whether a conversion keeps every number."""
+    """Return True for a conversion that keeps every number."""
     return given == BOOL or (
         np.can_cast(given, wanted, "safe")
         and not (given.kind in "iu" and wanted.kind == "f" and given.itemsize > 4)
@@ -255,7 +255,7 @@ def significant(one: Monomial) -> int:
 
 
 def format_of(factor: Node, values: Sequence[np.dtype]) -> Format:
-    """Return what numbers a factor may be: inputs, also where they are held as wider ones."""
+    """Return the format of a factor's numbers: that of its input, also where kernels widen it."""
     inner = factor.sources[0] if factor.op == "absolute" else factor
     if factor.dtype.kind == "f":
         own = part_of(values[inner.arg[0]]).name if inner.op == "input" else factor.dtype.name
@@ -265,5 +265,5 @@ def format_of(factor: Node, values: Sequence[np.dtype]) -> Format:
 
 
 def is_summable(dtype: np.dtype) -> bool:
-    """Whether elements of a dtype can be summed exactly: numbers, and no times."""
+    """Return True for dtypes that can be summed exactly: numbers, and no times."""
     return kind_of(dtype) in "biufc"

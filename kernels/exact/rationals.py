@@ -15,7 +15,7 @@ def exact_number(value: float | Fraction) -> Real:
 
 
 def _sign(value: Real) -> float:
-    """Return what tells what becomes of it beside what is no number."""
+    """Return the sign of a number; NaN and infinities stay."""
     if isinstance(value, Fraction):
         return float((value > 0) - (value < 0))
     return value
@@ -29,7 +29,7 @@ def add(a: Real, b: Real) -> Real:
 
 
 def _summand(value: Real) -> float:
-    """Return what is no number; beside that, numbers are nothing."""
+    """Return NaN and infinities, and 0 for numbers, which do not change them."""
     return 0.0 if isinstance(value, Fraction) else value
 
 

@@ -16,7 +16,7 @@ _SPLIT = 134217729.0  # 2**27 + 1
 _LEAST, _MOST = 2.0**-900, 2.0**960
 """Magnitudes between which products, quotients and their errors are doubles."""
 KNOWN = 2.0**-51
-"""How well a leading double is known that two roundings, by half a unit each, have made."""
+"""Relative error of a leading double that has been rounded twice, by half a unit each."""
 _ROUNDED = ("float16", "float32", "float64")
 """Dtypes that NumPy rounds doubles to in one step."""
 

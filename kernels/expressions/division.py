@@ -1,6 +1,6 @@
-"""Division of integers and floats as NumPy has it, of what OpenCL C has.
+"""Arithmetic and comparisons of nodes as NumPy has them, made of operations of OpenCL C.
 
-What divides integers sees to 0, and to the least one by -1, by which C must not divide.
+Divisions of integers avoid 0, and the least integer by -1, which are undefined in C.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _floor_divide_floats(a: Node, b: Node) -> Node:
 
 
 def _apart(rest: Node, b: Node) -> Node:
-    """Whether a remainder is there, and has another sign than the divisor."""
+    """Return the condition that a remainder is not 0, and has another sign than the divisor."""
     signs = build("bitwise_xor", BOOL, less(rest, 0), less(b, 0))
     return build("bitwise_and", BOOL, not_equal(rest, 0), signs)
 

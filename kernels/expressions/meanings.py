@@ -1,12 +1,12 @@
 """Meanings: for each operation its dtypes, NumPy's value, and the OpenCL C text that has it.
 
-One row an operation; `values` and `operation_code` have the functions. Integers wrap as NumPy's do.
-`quotient` rounds towards 0, is not asked for by 0, and shifts are by fewer bits than there are
-(`functions` sees to that). Conversions of floats to integers saturate, and NaN gives 0, also in
-NumPy's value here. `min` and `max` let NaN win, `fmin` and `fmax` drop it.
+One row an operation; `operation_code` has the texts. Integers wrap as NumPy's do. `quotient` rounds
+towards 0; `functions` avoids divisors of 0, and shifts by as many bits as the dtype has.
+Conversions of floats to integers saturate, and NaN gives 0, also in NumPy's value here. `minimum`
+and `maximum` return NaN if either is, `fmin` and `fmax` drop it.
 
-`opaque` is what it is given; compilers cannot tell. Those of Intel and NVIDIA make wrong code of
-the minimum or maximum of integers that are turned around, as -x and ~x are (`functions.guarded`).
+`opaque` is its source, which compilers cannot see. Those of Intel and NVIDIA make wrong code of
+the minimum or maximum of negated integers, -x and ~x (`operations.hide_negation`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Value = Any
 
 @dataclass(frozen=True)
 class Meaning:
-    """What one operation means."""
+    """The dtypes, value and OpenCL C text of one operation."""
 
     arity: int
     kinds: str
@@ -40,13 +40,13 @@ class Meaning:
     gives: str = "same"
     """Its dtype: "same" as the sources', "bool", or "any", which the node decides."""
     mixed: bool = False
-    """Whether sources may have different dtypes."""
+    """True: sources may have different dtypes."""
     repeats: bool = False
-    """Whether the text has a source more than once, which is then to be a name."""
+    """True: the text has a source more than once, which gets a name."""
     ulp: tuple[float, float] = (0.0, 0.0)
     """Error that OpenCL allows for float32 and float64, in units of the last place."""
     without_fp64: float = 0.0
-    """That of float32 on devices without float64, where others round correctly."""
+    """Error of float32 on devices without float64; others round correctly."""
 
     def error(self, dtype: np.dtype, *, fp64: bool = True) -> float:
         """Return the error of a value; `fp64`: every device has float64."""
@@ -195,14 +195,14 @@ MEANINGS: Mapping[str, Meaning] = {
     "hypot": _function("hypot", np.hypot, (4, 4), 2),
     "power": _function("pow", np.power, (16, 16), 2),
 }
-"""Every operation beside the leaves: constant, input, index and field.
+"""Every operation but the leaves: constant, input, index and field.
 
 Bounds of errors are those of the OpenCL C specification, section 7.4."""
 LEAVES = ("constant", "input", "index", "field")
 
 
 def verify(roots: Iterable[Node]) -> None:
-    """See that every node of some trees is one that can be evaluated and emitted.
+    """Check that every node of some trees can be evaluated and emitted.
 
     Raises
     ------

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 BOOL = np.dtype(bool)
-"""Of truths: what comparisons give."""
+"""Dtype of truths, which comparisons give."""
 _made: weakref.WeakValueDictionary[tuple[Any, ...], Node] = weakref.WeakValueDictionary()
 _making = threading.Lock()
 
@@ -33,14 +33,14 @@ class Node:
     dtype: np.dtype
     sources: tuple[Node, ...] = ()
     arg: Any = None
-    """What else says what it is: of a constant its bytes, of an input its number and part."""
+    """Further data: the bytes of a constant, the number and part of an input."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_from_flat, (flat([self]),))
 
 
 def node(op: str, dtype: np.dtype, *sources: Node, arg: Any = None) -> Node:
-    """Return the node of an operation, which is made if there is none."""
+    """Return the node of an operation; equal ones are one object."""
     key = (op, dtype.str, sources, arg)
     with _making:
         found = _made.get(key)

@@ -1,9 +1,9 @@
 """The OpenCL C text of each operation, the same for a scalar and for vectors.
 
 A text is made of the style, the node and the texts of its sources: `s`, `n` and the rest. `Style`
-says how types, conversions and comparisons are written. A truth is held as OpenCL's vectors have
-it, an integer of which all bits are set or none, in scalars too; it is as wide as what was
-compared. Signed integers are added, subtracted and multiplied as unsigned, which wrap.
+writes types, conversions and comparisons. A truth is an integer with all bits set or none, as in
+OpenCL's vectors, also in scalars; it is as wide as the compared values. Signed integers are added,
+subtracted and multiplied as unsigned, which wrap.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def inverted(s: Style, n: Node, a: str) -> str:
 
 
 def opaque(s: Style, n: Node, a: str) -> str:
-    """Change nothing, which compilers cannot tell."""
+    """Return the same value by an operation that compilers cannot remove."""
     none = s.number(f"({ONE.type(n.dtype)})CHF_NO_BITS", n.dtype)
     return s.to(n.dtype, f"{a} ^ {none}") if n.dtype.itemsize < 4 else f"{a} ^ {none}"
 
@@ -123,14 +123,14 @@ def min_or_max(name: str, sign: str) -> Callable[..., str]:
 
 
 def divided(s: Style, n: Node, a: str, b: str) -> str:
-    """Divide floats; of float32 as the device is told to round."""
+    """Divide floats; float32 by a macro, which rounds as the program's options say."""
     if n.dtype == np.float32:
         return f"{'CHF_QUOTIENTS' if s.lanes else 'CHF_QUOTIENT'}({a}, {b})"
     return f"{a} / {b}"
 
 
 def root_code(s: Style, n: Node, a: str) -> str:
-    """Take the square root; of float32 as the device is told to round."""
+    """Take the square root; of float32 by a macro, which rounds as the program's options say."""
     if n.dtype == np.float32:
         return f"{'CHF_ROOTS' if s.lanes else 'CHF_ROOT'}({a})"
     return f"sqrt({a})"

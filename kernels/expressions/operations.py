@@ -18,7 +18,7 @@ from chunkfold.kernels.expressions.rewrite import simplify
 from chunkfold.kernels.expressions.style import CTYPES, has_type
 
 has_float64: contextvars.ContextVar[bool] = contextvars.ContextVar("has_float64", default=True)
-"""Whether the devices of a run have float64; without it `wide` and `real` make float32."""
+"""True: the devices of a run have float64; else `wide` and `real` make float32."""
 Operand = Any
 """A node, or a number."""
 _INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
@@ -137,7 +137,7 @@ def float_for(dtype: np.dtype) -> np.dtype:
 
 
 def hide_negation(one: Node) -> Node:
-    """Hide from compilers that an integer is turned around, before a minimum or maximum of it.
+    """Hide from compilers that an integer is negated, before a minimum or maximum of it.
 
     Intel's and NVIDIA's made a maximum of x - 1 of one of -x.
     """
@@ -146,7 +146,7 @@ def hide_negation(one: Node) -> Node:
 
 
 def _turns_around(one: Node) -> bool:
-    """Whether compilers may see an integer as ~ of another; the keys of floats are no trouble."""
+    """Return True if compilers may see an integer as ~ of another; keys of floats are safe."""
     if one.op in ("negative", "subtract", "bitwise_xor", "add"):
         return True
     if one.op in ("cast", "bitcast"):
@@ -202,7 +202,7 @@ def comparison(op: str) -> Callable[[Operand, Operand], Node]:
 
 
 def _mixed(kinds: set[np.dtype]) -> bool:
-    """Whether one is uint64 and the other a signed integer, which float64 would not hold."""
+    """Return True for uint64 and a signed integer, of which float64 does not hold all."""
     return _UINT64 in kinds and any(one.kind == "i" for one in kinds)
 
 

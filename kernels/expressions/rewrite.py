@@ -24,7 +24,7 @@ _NOT_FOLDED = ("lookup", "search")
 
 
 def simplify(one: Node) -> Node:
-    """Return what stands in the place of a node whose sources are simple."""
+    """Return the simplest node equal to one whose sources are simple."""
     for rule in (*RULES.get(one.op, ()), _folded):
         found = rule(one)
         if found is not None:
@@ -94,7 +94,7 @@ def _not(one: Node) -> Node | None:
 
 
 def _turned(one: Node) -> Node | None:
-    """Write `x ^ -1` and `-1 - x` of integers as `~x`, which is emitted with care."""
+    """Write `x ^ -1` and `-1 - x` of integers as `~x`, which has a text of its own."""
     if one.dtype.kind not in "iu":
         return None
     pairs = (one.sources, one.sources[::-1]) if one.op == "bitwise_xor" else (one.sources,)

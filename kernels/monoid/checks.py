@@ -126,7 +126,7 @@ def _check_part(monoid: str, part: str, given: object) -> None:
 
 
 def check_outline(monoid: Monoid) -> None:
-    """See that what a monoid declares beside functions and numbers agrees."""
+    """Check the parts of a monoid that are no functions or numbers."""
     if not is_identifier(monoid.name):
         raise MonoidError(f"monoid name {monoid.name!r} is not an identifier")
     if not isinstance(monoid.inputs, int) or monoid.inputs < 1:

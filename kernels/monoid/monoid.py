@@ -55,8 +55,8 @@ class Monoid:
     lift: SymbolFunction | Mapping[str, SymbolFunction | Number] | Number = field(kw_only=True)
     """From an element to an accumulator: a function of symbols that returns an expression for each
     field, or one for each. It has a parameter for each input, and may have one more, the element's
-    index in C order. For a table it gives the number of the counter that is added to, and a number
-    that there is none of adds nothing."""
+    index in C order. For a table it gives the number of the counter that is added to; a number
+    out of range adds nothing."""
     op: SymbolFunction | Mapping[str, SymbolFunction | str] | str = field(kw_only=True)
     """From two accumulators to one: "add", "min" or "max" for a field, or a function of symbols `a`
     and `b`, whose fields are read as `a.name`; one for all fields, or one for each."""

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from chunkfold.kernels.monoid.monoid import Monoid
 
 _OF_KINDS = {"f": "f8", "i": "i8", "u": "u8", "c": "c16", "m": "m8[s]", "M": "M8[s]", "b": "?"}
-"""Dtypes that stand for kinds of elements, the likeliest first."""
+"""A dtype of each kind of elements, the likeliest first."""
 _TEXT = "OpenCL C text; write a function of symbols, as lift=lambda x: x * x (docs/monoids.md)"
 
 

@@ -71,7 +71,7 @@ _WAYS = {
 }
 """Lists of boxes that cover all elements once, by the kernel that folds them."""
 _TOO_LARGE = (cl.status_code.INVALID_WORK_GROUP_SIZE, cl.status_code.OUT_OF_RESOURCES)
-"""How launches are refused of work-groups that are too large for a kernel."""
+"""Errors of launches with work-groups that are too large for a kernel."""
 _ORPHAN_DEADLINE_S = round(TRIAL_DEADLINE_S + 30)
 """A parent would have ended it by then."""
 
@@ -142,7 +142,7 @@ def _local_limit(opened: DeviceContext, request: TrialRequest, tuning: Tuning) -
     """
     info = cl.kernel_work_group_info
     limits: list[int] = []
-    # Those behind one that failed may not build.
+    # Programs behind one that failed may not build.
     with contextlib.suppress(DeviceError, cl.Error):
         for file, accumulator in request.programs:
             program = opened.program(file, accumulator, tuning)
@@ -155,7 +155,7 @@ def _local_limit(opened: DeviceContext, request: TrialRequest, tuning: Tuning) -
 
 
 def _compare(opened: DeviceContext, request: TrialRequest, tuning: Tuning) -> Verdict:
-    """Fold the same data in several ways; all must agree, and with NumPy where it can say."""
+    """Fold the same data in several ways; all must agree, and with NumPy where that is exact."""
     for values, rounds in samples(request.accumulator):
         inputs = inputs_of(request.accumulator, values)
         sample = _Sample(values, [_uploaded(opened, one) for one in inputs], rounds)
@@ -171,9 +171,9 @@ class _Sample(NamedTuple):
 
     values: InputArrays
     buffers: list[cl.Buffer]
-    """Of each input, as it is stored."""
+    """Buffers of each input, as it is stored."""
     rounds: bool
-    """Whether what rounds is to agree on them."""
+    """True: fields that round are compared, too."""
 
 
 def _uploaded(opened: DeviceContext, array: np.ndarray) -> cl.Buffer:
@@ -182,7 +182,7 @@ def _uploaded(opened: DeviceContext, array: np.ndarray) -> cl.Buffer:
 
 
 def _wrong(opened: DeviceContext, request: TrialRequest, tuning: Tuning, sample: _Sample) -> str:
-    """Fold all elements into one output; say what is wrong with it, if anything is."""
+    """Fold all elements into one output; return a description of a mismatch, or ''."""
     accumulator = request.accumulator
     ways = [boxes for kernel in request.kernels for boxes in _WAYS.get(kernel, ())]
     if accumulator.uses_index:  # which gaps move
@@ -202,7 +202,7 @@ def _wrong(opened: DeviceContext, request: TrialRequest, tuning: Tuning, sample:
             return wrong
     if "flat" not in request.kernels:
         return ""
-    # As threads that read do, too.
+    # Threads that read fold on such a queue.
     queue, boxes = opened.queue(here=True), _WAYS["flat"][0]
     done = _folded(opened, accumulator, tuning, buffers, boxes, queue)
     return answers.wrong(done, first, rounds=sample.rounds)
@@ -211,7 +211,7 @@ def _wrong(opened: DeviceContext, request: TrialRequest, tuning: Tuning, sample:
 def _wrong_by_key(
     opened: DeviceContext, request: TrialRequest, tuning: Tuning, sample: _Sample
 ) -> str:
-    """Fold elements by key, a few outputs of each; say what is wrong, if anything is."""
+    """Fold elements by key, a few outputs of each; return a description of a mismatch, or ''."""
     accumulator = request.accumulator
     ways = [(way, local) for way in BY_KEY for local in (True, False) if way in request.kernels]
     ways = [(way, local) for way, local in ways if local or way == BY_KEY[0]]
@@ -241,7 +241,7 @@ def _wrong_by_key(
 def _wrong_choice(
     opened: DeviceContext, request: TrialRequest, tuning: Tuning, sample: _Sample
 ) -> str:
-    """Choose among elements by their ranks; say what is wrong, if anything is."""
+    """Choose among elements by their ranks; return a description of a mismatch, or ''."""
     if CHOOSE not in request.kernels:
         return ""
     depth, outputs = _KEPT

@@ -22,15 +22,15 @@ from chunkfold.kernels.tuning.work_groups import work_group_size
 
 @dataclass(frozen=True)
 class TuningChoice:
-    """A tuning, and what speaks for it."""
+    """A tuning, and why it was chosen."""
 
     tuning: Tuning
     rivals: tuple[tuple[Tuning, float], ...]
-    """Those that were measured, and bytes per second; empty if there was but one."""
+    """Tunings that were measured, and bytes per second; empty for a single one."""
     why: str = ""
-    """What settled it: a measurement, or the table."""
+    """The reason: a measurement, or the table."""
     passed_over: tuple[tuple[str, str], ...] = ()
-    """What was tried before and did not work, and what came of it."""
+    """Tunings that were tried before and failed, and the reasons."""
 
     def __str__(self) -> str:
         if not self.rivals:
@@ -109,7 +109,7 @@ def chosen(
 def _useless(
     device: Device, accumulator: Accumulator, failures: Sequence[tuple[Tuning, Verdict]]
 ) -> BuildError:
-    """Say why no tuning works: what the compiler says of the plainest, and every other reason once.
+    """Return the error that no tuning works: the plainest one's log, and all other reasons once.
 
     What does not compile does so in no shape.
     """
@@ -129,7 +129,7 @@ def _useless(
 def try_tunings(
     device: Device, accumulator: Accumulator, *equals: Tuning, kernels: Collection[str] = FOLDS
 ) -> tuple[tuple[Tuning, ...], Verdict]:
-    """Try tunings, in smaller work-groups if their kernels allow no larger; say what came of it."""
+    """Try tunings, in smaller work-groups if kernels need them; return tunings and verdict."""
     alike = accumulator.alike
     launched = equals[0].folds(kernels)
     verdict = verdict_of(TrialRequest(device, alike, equals, launched))
@@ -151,7 +151,7 @@ def _attempts(
 ) -> Iterator[tuple[tuple[Tuning, ...], str]]:
     """Try equals together; each by itself, should that come to nothing: one may crash the child.
 
-    Beside each attempt stands what would settle the choice by it.
+    Each attempt comes with the reason of a choice by it.
     """
     for equals in found:
         why = "the table has one shape for it"

@@ -1,4 +1,4 @@
-"""How large work-groups may be, and whether their counters fit local memory."""
+"""Sizes of work-groups, by the device's limits and local memory."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.device.device import Device
 
 _COUNTER_BYTES = 4
-"""Of a counter in local memory (kernels/cl/tables.clh)."""
+"""Bytes of a counter in local memory (kernels/cl/tables.clh)."""
 
 
 def fits_local_memory(device: Device, accumulator: Accumulator) -> bool:
-    """Whether a work-group's counters fit local memory, and leave a quarter of it.
+    """Return True if a work-group's counters fit local memory, and leave a quarter of it.
 
     Limbs stay in global memory: little is deposited in them.
     """

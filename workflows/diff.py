@@ -28,7 +28,7 @@ from chunkfold.kernels.errors import RangeError
 from chunkfold.kernels.expressions.library import real, where
 from chunkfold.kernels.monoid.accumulate import SymbolFunction
 from chunkfold.kernels.monoid.finish_context import Context, Fields
-from chunkfold.kernels.monoid.specialise import for_mixed_inputs
+from chunkfold.kernels.monoid.specialise import ForMixedInputs
 from chunkfold.planning.asking import asked
 from chunkfold.planning.keywords import Keywords
 from chunkfold.planning.options import Options
@@ -59,7 +59,7 @@ _DIFFERENT = _unlike(
     alike,
     "biufmM",
     instead={"c": _unlike(alike, "c")},
-    specialised=for_mixed_inputs(lambda dtypes: _unlike(same_of(dtypes), "biumM")),
+    specialised=ForMixedInputs(lambda dtypes: _unlike(same_of(dtypes), "biumM")),
 )
 
 
@@ -108,7 +108,7 @@ _MAX_ABS = _farthest(
         "c": _farthest(far_complex, "c"),
         "mM": _exactly(_MOST.instead["mM"], finish=_of_any_size),
     },
-    specialised=for_mixed_inputs(
+    specialised=ForMixedInputs(
         lambda dtypes: _exactly(mixed_difference(dtypes), finish=_of_any_size)
     ),
 ).skipping()
@@ -136,7 +136,7 @@ _RMSE = _mean_square(
         "biu": _mean_square(lambda x0, x1: real(distance(x0, x1)), "biu"),
         "c": _mean_square(_unless_equal(far_complex), "c"),
     },
-    specialised=for_mixed_inputs(lambda dtypes: _mean_square(partial(far_as_float, dtypes), "biu")),
+    specialised=ForMixedInputs(lambda dtypes: _mean_square(partial(far_as_float, dtypes), "biu")),
 ).skipping()
 
 

@@ -111,7 +111,7 @@ def bind(
     unpacked = [packing.value_dtype(given) if packing else given for given, packing in pairs]
     native = [given.newbyteorder("=") for given in unpacked]
     check_weights(monoids, native)
-    apart = (dtype is None or whole) and _have_mixed(monoids, native)
+    apart = (dtype is None or whole) and are_mixed(native) and any(one.has_mixed for one in monoids)
     common = common_of_pair if apart else common_dtype
     value = dtype.newbyteorder("=") if dtype is not None and not whole else common(native)
     alike = [] if dtype is None or whole else [value] * len(native)
@@ -126,7 +126,7 @@ def bind(
                 f"{named.told} reduces {_counted(named.inputs)}, but {len(dtypes)} given: name "
                 f"as many sources, or one of {', '.join(_of_inputs(len(dtypes)))}"
             )
-        one = _mixed(named, native) if apart else named
+        one = named.for_mixed(native) if apart else named
         monoid = one.for_dtype(
             value, exact=exact, outputs=outputs, keeping=keeping, inputs=alike or native
         )
@@ -234,20 +234,6 @@ def _of_inputs(inputs: int) -> list[str]:
     """Return the names of reductions of so many arrays; of one array there are too many."""
     names = [name for name, monoid in CATALOGUE.items() if monoid.inputs == inputs]
     return names if inputs > 1 else ["those of one array"]
-
-
-def _have_mixed(monoids: Sequence[Monoid], native: Sequence[np.dtype]) -> bool:
-    return are_mixed(native) and any(one.for_mixed(native) is not None for one in monoids)
-
-
-def _mixed(monoid: Monoid, native: Sequence[np.dtype]) -> Monoid:
-    found = monoid.for_mixed(native)
-    if found is None:
-        raise MonoidError(
-            f"{monoid.told} reduces elements of one dtype, but no dtype holds both "
-            f"{' and '.join(map(str, native))}: reduce it by itself, or cast one of them first"
-        )
-    return found
 
 
 def _counted(inputs: int) -> str:

@@ -18,7 +18,7 @@ from chunkfold.kernels.expressions.symbols import ComplexSymbol, Symbol, applied
 from chunkfold.kernels.monoid.accumulate import Expressions, SymbolFunction
 from chunkfold.kernels.monoid.finish_context import Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
-from chunkfold.kernels.monoid.specialise import for_mixed_inputs
+from chunkfold.kernels.monoid.specialise import ForMixedInputs
 
 _TWO: Any = {"inputs": 2, "casts": False}
 
@@ -164,7 +164,7 @@ MAX_ABS_DIFF = Monoid(
         ),
         "mM": _far_times((_SECONDS, _SECONDS)),
     },
-    specialised=for_mixed_inputs(mixed_difference),
+    specialised=ForMixedInputs(mixed_difference),
 )
 
 
@@ -192,5 +192,5 @@ FIRST_MISMATCH = _first(
     alike,
     "biufmM",
     instead={"c": _first(alike, "c")},
-    specialised=for_mixed_inputs(lambda dtypes: _first(same_of(dtypes), "biumM")),
+    specialised=ForMixedInputs(lambda dtypes: _first(same_of(dtypes), "biumM")),
 )

@@ -22,7 +22,7 @@ from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.monoid.accumulate import Expressions
 from chunkfold.kernels.monoid.finish_context import Context
 from chunkfold.kernels.monoid.monoid import Monoid
-from chunkfold.kernels.monoid.specialise import for_mixed_inputs
+from chunkfold.kernels.monoid.specialise import ForMixedInputs
 
 
 def _squared(dtypes: Sequence[np.dtype]) -> Monoid:
@@ -117,7 +117,7 @@ DOT = Monoid(
             ),
         ),
     },
-    specialised=for_mixed_inputs(lambda _: _REAL_DOT),
+    specialised=ForMixedInputs(lambda _: _REAL_DOT),
 )
 SUM_SQ_DIFF = Monoid(
     "sum_sq_diff",
@@ -138,7 +138,7 @@ SUM_SQ_DIFF = Monoid(
         kinds="f",
     ),
     instead={"biu": INTEGER_SUM_SQ_DIFF},
-    specialised=for_mixed_inputs(_squared),
+    specialised=ForMixedInputs(_squared),
 )
 
 

@@ -7,7 +7,6 @@ the same for any chunks, devices and workers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -37,7 +36,8 @@ class WeightedQuantiles:
 
     def declared(self) -> Monoid:
         """Return the reduction for elements and weights of any dtypes."""
-        plain = self._first([np.dtype(np.float32)] * 2, 1)
+        real = np.dtype(np.float32)
+        plain = self(Elements(real, (real, real)))
         return replace(
             plain,
             specialised=self,
@@ -45,7 +45,7 @@ class WeightedQuantiles:
             last_axis=None if self.single else AXIS,
         )
 
-    def __call__(self, elements: Elements) -> Monoid | None:
+    def __call__(self, elements: Elements) -> Monoid:
         """Return the monoid of the first read.
 
         Raises
@@ -53,16 +53,13 @@ class WeightedQuantiles:
         MonoidError
             If elements are no numbers.
         """
-        return None if elements.mixed else self._first(elements.inputs, elements.outputs)
-
-    def _first(self, inputs: Sequence[np.dtype], outputs: int) -> Monoid:
-        elements, weights = inputs
-        if kind_of(elements) not in KINDS:
+        weighed, weights = elements.inputs
+        if kind_of(weighed) not in KINDS:
             raise MonoidError(
-                f"{self.name!r} is not defined for {elements}, only for integers and floats: give "
+                f"{self.name!r} is not defined for {weighed}, only for integers and floats: give "
                 "a dtype"
             )
-        return WeightSearch(self, elements, weights, outputs).first()
+        return WeightSearch(self, weighed, weights, elements.outputs).first()
 
     @cached_property
     def shares(self) -> tuple[tuple[Fraction, bool], ...]:

@@ -10,11 +10,13 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
+from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.monoid import checks
 from chunkfold.kernels.monoid.accumulate import Accumulate, Number, SymbolFunction
 from chunkfold.kernels.monoid.finish_context import Choice, Finish, NextPassOf, record
 from chunkfold.kernels.monoid.specialise import (
     Elements,
+    ForMixedInputs,
     Specialised,
     for_each_dtype,
     specialise,
@@ -178,12 +180,25 @@ class Monoid:
         found = specialise(self, Elements(dtype, each, outputs, keeping), exact=exact)
         return self if found is self else found.alike(self)
 
-    def for_mixed(self, dtypes: Sequence[np.dtype]) -> Monoid | None:
-        """Return the monoid that reduces two inputs which no dtype holds; None if there is none."""
-        if self.specialised is None or self.inputs != len(dtypes):
-            return None
-        found = self.specialised(Elements(dtypes[0], tuple(dtypes), mixed=True))
-        return None if found is None else found.alike(self)
+    @property
+    def has_mixed(self) -> bool:
+        """Return True if it can reduce two inputs that no dtype holds."""
+        return isinstance(self.specialised, ForMixedInputs)
+
+    def for_mixed(self, dtypes: Sequence[np.dtype]) -> Monoid:
+        """Return the monoid that reduces two inputs which no dtype holds, under the same name.
+
+        Raises
+        ------
+        MonoidError
+            If there is none.
+        """
+        if not isinstance(self.specialised, ForMixedInputs):
+            raise MonoidError(
+                f"{self.told} reduces elements of one dtype, but no dtype holds both "
+                f"{' and '.join(map(str, dtypes))}: reduce it by itself, or cast one of them first"
+            )
+        return self.specialised.make(dtypes).alike(self)
 
     def alike(self, other: Monoid) -> Monoid:
         """Return this one with another's name, skipping the elements that the other skips."""

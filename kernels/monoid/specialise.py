@@ -37,22 +37,26 @@ class Elements:
     outputs: int = 1
     keeping: bool = False
     """True: there is memory for all elements of an output."""
-    mixed: bool = False
-    """True: no dtype holds both inputs, which are not cast (kernels/catalogue/mixed_dtypes.py)."""
 
 
 Specialised = Callable[[Elements], "Monoid | None"]
-"""Returns the monoid that is folded for elements; None: the monoid itself, or none if `mixed`."""
+"""Returns the monoid that is folded for elements; None: the monoid itself."""
 
 
 def for_each_dtype(make: Callable[[np.dtype], Monoid]) -> Specialised:
     """Return what specialises a monoid by the dtype of elements alone."""
-    return lambda elements: None if elements.mixed else make(elements.dtype)
+    return lambda elements: make(elements.dtype)
 
 
-def for_mixed_inputs(make: Callable[[Sequence[np.dtype]], Monoid]) -> Specialised:
-    """Return what specialises a monoid for two inputs that no dtype holds, by both dtypes."""
-    return lambda elements: make(elements.inputs) if elements.mixed else None
+@dataclass(frozen=True)
+class ForMixedInputs:
+    """Specialises a monoid for two inputs that no dtype holds (catalogue/mixed_dtypes.py)."""
+
+    make: Callable[[Sequence[np.dtype]], Monoid]
+    """Returns the monoid, given the dtypes of both inputs, which are not cast."""
+
+    def __call__(self, elements: Elements) -> None:
+        """Leave the monoid as it is for inputs of one dtype."""
 
 
 def specialise(monoid: Monoid, elements: Elements, *, exact: bool) -> Monoid:

@@ -159,10 +159,10 @@ def _compare(opened: DeviceContext, request: TrialRequest, tuning: Tuning) -> Ve
     for values, rounds in samples(request.accumulator):
         inputs = inputs_of(request.accumulator, values)
         sample = _Sample(values, [_uploaded(opened, one) for one in inputs], rounds)
-        ways = (_wrong, _wrong_by_key, _wrong_choice)
-        wrong = next(filter(None, (way(opened, request, tuning, sample) for way in ways)), "")
-        if wrong:
-            return Verdict(usable=False, reason=wrong)
+        ways = (_mismatch, _mismatch_by_key, _mismatch_of_choice)
+        mismatch = next(filter(None, (way(opened, request, tuning, sample) for way in ways)), "")
+        if mismatch:
+            return Verdict(usable=False, reason=mismatch)
     return Verdict(usable=True, reason="it built and ran right")
 
 
@@ -181,7 +181,7 @@ def _uploaded(opened: DeviceContext, array: np.ndarray) -> cl.Buffer:
     return cl.Buffer(opened.context, flags, hostbuf=array)
 
 
-def _wrong(opened: DeviceContext, request: TrialRequest, tuning: Tuning, sample: _Sample) -> str:
+def _mismatch(opened: DeviceContext, request: TrialRequest, tuning: Tuning, sample: _Sample) -> str:
     """Fold all elements into one output; return a description of a mismatch, or ''."""
     accumulator = request.accumulator
     ways = [boxes for kernel in request.kernels for boxes in _WAYS.get(kernel, ())]
@@ -197,18 +197,18 @@ def _wrong(opened: DeviceContext, request: TrialRequest, tuning: Tuning, sample:
     first = done = _folded(opened, accumulator, tuning, buffers, ways[0])
     for boxes in ways:
         done = first if boxes is ways[0] else _folded(opened, accumulator, tuning, buffers, boxes)
-        wrong = answers.wrong(done, first, rounds=sample.rounds)
-        if wrong:
-            return wrong
+        mismatch = answers.mismatch(done, first, rounds=sample.rounds)
+        if mismatch:
+            return mismatch
     if "flat" not in request.kernels:
         return ""
     # Threads that read fold on such a queue.
     queue, boxes = opened.queue(here=True), _WAYS["flat"][0]
     done = _folded(opened, accumulator, tuning, buffers, boxes, queue)
-    return answers.wrong(done, first, rounds=sample.rounds)
+    return answers.mismatch(done, first, rounds=sample.rounds)
 
 
-def _wrong_by_key(
+def _mismatch_by_key(
     opened: DeviceContext, request: TrialRequest, tuning: Tuning, sample: _Sample
 ) -> str:
     """Fold elements by key, a few outputs of each; return a description of a mismatch, or ''."""
@@ -232,13 +232,13 @@ def _wrong_by_key(
             )
             fold.add(sample.buffers, buffer, layout)
             done = fold.finish()
-            wrong = answers.wrong(done, done, rounds=sample.rounds)
-            if wrong:
-                return f"{wrong}, of {shape} by key along {axes}"
+            mismatch = answers.mismatch(done, done, rounds=sample.rounds)
+            if mismatch:
+                return f"{mismatch}, of {shape} by key along {axes}"
     return ""
 
 
-def _wrong_choice(
+def _mismatch_of_choice(
     opened: DeviceContext, request: TrialRequest, tuning: Tuning, sample: _Sample
 ) -> str:
     """Choose among elements by their ranks; return a description of a mismatch, or ''."""

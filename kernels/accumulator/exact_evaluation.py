@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from chunkfold.kernels.accumulator.exact_tree import ExactNode, Operation, exactly, near
-from chunkfold.kernels.exact import pairs, rationals
+from chunkfold.kernels.exact import rationals
 from chunkfold.kernels.exact.pieces import OutputsAt, pieces_of, slabs_of, unsure_of
 from chunkfold.kernels.exact.rounding import nearest
 
@@ -23,7 +23,7 @@ def rounded(tree: ExactNode, outputs: int, wanted: np.dtype, *, rooted: bool) ->
 
     def try_near(at: OutputsAt) -> np.ndarray:
         found = near(tree, at)
-        known = pairs.magnitude(found).root if rooted else found.estimate
+        known = abs(found).root if rooted else found.estimate
         done, certain = known.rounded(wanted)
         if rooted:
             certain = (certain | found.none) & found.signed

@@ -13,7 +13,7 @@ from chunkfold.kernels.catalogue.distinct import OfEachValue
 from chunkfold.kernels.catalogue.quantiles import Quantiles, named_quantile, quantile
 from chunkfold.kernels.catalogue.sketches import Sketch
 from chunkfold.kernels.catalogue.topk import TopK, argbottomk, argtopk, bottomk, topk
-from chunkfold.kernels.catalogue.weight_checks import checked
+from chunkfold.kernels.catalogue.weighted import checking_negative
 from chunkfold.kernels.catalogue.weighted_quantiles import WeightedQuantiles
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.monoid.monoid import Monoid
@@ -45,7 +45,7 @@ _SHARES = tuple(
     if one.weights and name not in ("weighted_sum", "sum_of_weights", "weighted_median")
 )  # fmt: skip
 """Reductions that divide by sums of weights."""
-_CHECKED = {name: checked(CATALOGUE[name]) for name in _SHARES}
+_CHECKED = {name: checking_negative(CATALOGUE[name]) for name in _SHARES}
 NAMES = (
     f"{', '.join(CATALOGUE)}; p95 and other percentiles; top5, bottom5, argtop5, argbottom5 and of "
     "other numbers; nan before any of these"

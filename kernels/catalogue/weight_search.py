@@ -12,13 +12,13 @@ import numpy as np
 
 from chunkfold.kernels.catalogue.radix import Radix, tables_for_prefixes
 from chunkfold.kernels.catalogue.rank_search import KINDS
-from chunkfold.kernels.catalogue.weight_checks import (
-    FIELDS,
-    OP,
-    ZERO,
+from chunkfold.kernels.catalogue.weighted import (
+    CHECK_FIELDS,
+    CHECK_OP,
+    CHECK_ZERO,
+    checks_of,
     clipped_weight,
     refuse_negative,
-    seen,
 )
 from chunkfold.kernels.catalogue.weighted_bins import digits_of, weight_digits, whole
 from chunkfold.kernels.dtypes import kind_of
@@ -83,7 +83,7 @@ class WeightSearch:
 
         def lift(x: Symbol, given: Symbol, i: Symbol) -> dict[str, Any]:
             x, w = x.astype(_held(self.elements)), given.astype(self._held_weights)
-            digit, odd = self.radix.first_digit(x), {"odd": _is_odd(w), **seen(w, i)}
+            digit, odd = self.radix.first_digit(x), {"odd": _is_odd(w), **checks_of(w, i)}
             w = clipped_weight(w)
             if x.dtype.kind != "f":
                 return {"sums": self._placed(digit, w), **odd}
@@ -96,10 +96,10 @@ class WeightSearch:
             self.asked.name,
             inputs=2,
             weights=1,
-            fields={"sums": f"int64[{counters}]", "odd": "int32", **FIELDS},
-            zero={"sums": 0, "odd": 0, **ZERO},
+            fields={"sums": f"int64[{counters}]", "odd": "int32", **CHECK_FIELDS},
+            zero={"sums": 0, "odd": 0, **CHECK_ZERO},
             lift=lift,
-            op={"sums": "add", "odd": "max", **OP},
+            op={"sums": "add", "odd": "max", **CHECK_OP},
             kinds=KINDS,
             reads=self.radix.reads,
             finish=self.finish,

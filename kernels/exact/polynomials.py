@@ -16,10 +16,10 @@ import numpy as np
 
 from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.exact.limbs import FORMATS, Format, Limbs, limbs_between, part_of
+from chunkfold.kernels.expressions.infix import infix
 from chunkfold.kernels.expressions.library import lower, upper
 from chunkfold.kernels.expressions.nodes import BOOL, Node, constant, constant_value, flat
 from chunkfold.kernels.expressions.operations import build, cast
-from chunkfold.kernels.expressions.shown import shown
 from chunkfold.kernels.expressions.symbols import Symbol
 
 MOST_FACTORS = 4
@@ -74,7 +74,7 @@ def polynomial(tree: Node) -> Polynomial:
     expanded = _expanded(tree)
     gone = _factors(tree).difference(*expanded)
     if gone:
-        names = ", ".join(sorted(shown(one) for one in gone))
+        names = ", ".join(sorted(infix(one) for one in gone))
         raise PolynomialError(
             f"all that has {names} in it cancels: leave it out (where that is NaN or infinite, "
             "floats give something else than nothing)"

@@ -38,7 +38,7 @@ def negative(a: Real) -> Real:
     return multiply(a, Fraction(-1))
 
 
-def magnitude(a: Real) -> Real:
+def absolute(a: Real) -> Real:
     """Return the absolute value."""
     return a if not a < 0 else negative(a)
 
@@ -50,7 +50,7 @@ def multiply(a: Real, b: Real) -> Real:
     return _sign(a) * _sign(b)
 
 
-def divide(a: Real, b: Real) -> Real:
+def divided_by(a: Real, b: Real) -> Real:
     """Return a / b; by 0 it is infinite, or NaN."""
     if b == 0:
         return _sign(a) * math.inf

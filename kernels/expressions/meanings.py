@@ -126,7 +126,7 @@ def _function(name: str, function: Any, ulp: tuple[float, float], arity: int = 1
 
 
 def _comparison(sign: str, function: Any) -> Meaning:
-    return Meaning(2, "b" + REALS, _numpy(function), code.compared(sign), gives="bool")
+    return Meaning(2, "b" + REALS, _numpy(function), code.comparison_code(sign), gives="bool")
 
 
 MEANINGS: Mapping[str, Meaning] = {
@@ -134,12 +134,12 @@ MEANINGS: Mapping[str, Meaning] = {
     "subtract": Meaning(2, REALS, _numpy(np.subtract), code.wrapped("{} - {}")),
     "multiply": Meaning(2, REALS, _numpy(np.multiply), code.wrapped("{} * {}")),
     "negative": Meaning(1, REALS, _numpy(np.negative), code.wrapped("-{}")),
-    "absolute": Meaning(1, REALS, _numpy(np.absolute), code.absolute),
+    "absolute": Meaning(1, REALS, _numpy(np.absolute), code.absolute_code),
     "magnitude": Meaning(
         1, INTEGERS, lambda n, a: np.absolute(a).astype(n.dtype), code.magnitude_code, gives="any"
     ),
     "divide": Meaning(2, FLOATS, _numpy(np.true_divide), code.divided, without_fp64=2.5),
-    "quotient": Meaning(2, INTEGERS, _quotient, code.infix("/")),
+    "quotient": Meaning(2, INTEGERS, _quotient, code.infix_code("/")),
     "fmod": Meaning(2, FLOATS, _numpy(np.fmod), code.call("fmod")),
     "high_product": Meaning(2, INTEGERS, _high_product, code.call("mul_hi")),
     "left_shift": Meaning(2, INTEGERS, _numpy(np.left_shift), code.shifted("<<")),

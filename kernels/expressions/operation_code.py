@@ -36,7 +36,7 @@ def wrapped(pattern: str) -> Callable[..., str]:
     return text
 
 
-def infix(sign: str) -> Callable[..., str]:
+def infix_code(sign: str) -> Callable[..., str]:
     """Return the text of an operator between two integers or floats."""
 
     def text(s: Style, n: Node, a: str, b: str) -> str:
@@ -74,7 +74,7 @@ def opaque(s: Style, n: Node, a: str) -> str:
     return s.to(n.dtype, f"{a} ^ {none}") if n.dtype.itemsize < 4 else f"{a} ^ {none}"
 
 
-def compared(sign: str) -> Callable[..., str]:
+def comparison_code(sign: str) -> Callable[..., str]:
     """Return the text of a comparison, whose value is a truth."""
 
     def text(s: Style, n: Node, a: str, b: str) -> str:
@@ -136,7 +136,7 @@ def root_code(s: Style, n: Node, a: str) -> str:
     return f"sqrt({a})"
 
 
-def absolute(s: Style, n: Node, a: str) -> str:
+def absolute_code(s: Style, n: Node, a: str) -> str:
     """Take the absolute value in the same dtype: that of the least integer is itself."""
     if n.dtype.kind == "f":
         return f"fabs({a})"

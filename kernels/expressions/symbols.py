@@ -57,9 +57,9 @@ class Symbol:
         return Symbol(operations.as_node(0, self.node))
 
     def __repr__(self) -> str:
-        from chunkfold.kernels.expressions.shown import shown
+        from chunkfold.kernels.expressions.infix import infix
 
-        return shown(self.node)
+        return infix(self.node)
 
     def __hash__(self) -> int:
         return id(self.node)

@@ -28,7 +28,7 @@ class Program:
 
     def text(self) -> str:
         """Return a source of the same meaning, without macros."""
-        return "\n".join(map(wrapped, self.needed()))
+        return "\n".join(map(wrapped_lines, self.needed()))
 
 
 def listing(programs: Sequence[Program]) -> str:
@@ -36,7 +36,7 @@ def listing(programs: Sequence[Program]) -> str:
     lines: list[str] = []
     listed: set[str] = set()
     for program in programs:
-        found = [(one, wrapped(one)) for one in program.needed()]
+        found = [(one, wrapped_lines(one)) for one in program.needed()]
         again = [one.name for one, text in found if text in listed and not one.is_directive]
         fresh = [(one, text) for one, text in found if text not in listed]
         listed.update(text for _, text in fresh)
@@ -50,7 +50,7 @@ def listing(programs: Sequence[Program]) -> str:
     return "\n".join(lines)
 
 
-def wrapped(one: Declaration) -> str:
+def wrapped_lines(one: Declaration) -> str:
     """Return a declaration's lines, those longer than `WIDTH` wrapped at spaces."""
     out: list[str] = []
     for line in filter(str.strip, one.text.splitlines()):

@@ -9,9 +9,9 @@ import numpy as np
 
 from chunkfold.kernels.dtypes import EXACT
 from chunkfold.kernels.expressions.functions import BY_NAME
+from chunkfold.kernels.expressions.infix import infix
 from chunkfold.kernels.expressions.library import signed_bits
 from chunkfold.kernels.expressions.nodes import Node, field_node, input_node
-from chunkfold.kernels.expressions.shown import shown
 from chunkfold.kernels.expressions.symbols import ComplexSymbol, Symbol
 
 FieldTrees = Mapping[str, Node]
@@ -72,7 +72,7 @@ def shown_fields(of: Traced, zero: Mapping[str, object]) -> list[str]:
     """Write each field with its dtype, zero, lift and op, for people."""
     ops = {name: op_tree(name, of.dtypes[name], of.op[name]) for name in of.lift}
     return [
-        f"{name}: {of.dtypes[name]}, zero {zero[name]}, lift {shown(tree)}, op {shown(ops[name])}"
+        f"{name}: {of.dtypes[name]}, zero {zero[name]}, lift {infix(tree)}, op {infix(ops[name])}"
         for name, tree in of.lift.items()
     ]
 

@@ -13,7 +13,7 @@ from chunkfold.kernels.catalogue.histograms import histogram
 from chunkfold.kernels.device.device import Device
 from chunkfold.kernels.fold.programs import programs
 from chunkfold.kernels.listing.declarations import declarations
-from chunkfold.kernels.listing.listing import WIDTH, Program, listing, wrapped
+from chunkfold.kernels.listing.listing import WIDTH, Program, listing, wrapped_lines
 from chunkfold.kernels.program import device_context as opened_module
 from chunkfold.kernels.program.device_context import program_options, program_source
 from chunkfold.kernels.tuning.variant import tiers
@@ -105,7 +105,7 @@ def test_wrapping_changes_space_alone(ops: str, dtype: str, outputs: int):
     tuning = next(tiers(device, accumulator))[0]
     for program in programs(device, accumulator, tuning, BOXES):
         for one in program.needed():
-            lines = wrapped(one)
+            lines = wrapped_lines(one)
             assert lines.split() == one.text.split()
             assert max(map(len, lines.splitlines())) <= WIDTH
 
@@ -114,7 +114,7 @@ def test_long_lines_are_indented_where_they_go_on():
     arguments = ", ".join(f"number{n}" for n in range(30))
     source = f"void f(void)\n{{\n\n    g({arguments});\n}}"
     (one,) = declarations(source)
-    first, brace, call, *others, end = wrapped(one).splitlines()
+    first, brace, call, *others, end = wrapped_lines(one).splitlines()
     assert (first, brace, end) == ("void f(void)", "{", "}")
     assert call.startswith("    g(number0, ")
     assert all(line.startswith(" " * 12 + "number") for line in others)

@@ -9,8 +9,8 @@ import pytest
 
 from chunkfold.kernels import Accumulate, Monoid, as_monoid, bind
 from chunkfold.kernels.accumulator.component import BoundState
+from chunkfold.kernels.expressions.infix import infix
 from chunkfold.kernels.expressions.library import wide
-from chunkfold.kernels.expressions.shown import shown
 from chunkfold.kernels.program.joins import joins
 
 
@@ -21,7 +21,7 @@ def state_of(monoid: Monoid | str, dtype: str) -> BoundState:
 
 
 def joined(state: BoundState) -> list[str]:
-    return sorted(shown(tree) for tree in joins(state).values())
+    return sorted(infix(tree) for tree in joins(state).values())
 
 
 def kept(**parts: Any) -> Monoid:

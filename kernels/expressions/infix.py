@@ -19,7 +19,7 @@ _SIGNS = {
 }  # fmt: skip
 
 
-def shown(one: Node) -> str:
+def infix(one: Node) -> str:
     """Return an expression of a tree.
 
     >>> from chunkfold.kernels.expressions.nodes import input_node

@@ -168,8 +168,8 @@ def table_entries(dtype: str) -> int:
 def from_order(keys: np.ndarray, value: np.dtype, *, high: bool) -> np.ndarray:
     """Turn order keys back into values of a dtype; the inverse of `order_low` and `order_high`.
 
-    `high` tells whether they are `order_high`'s: those of times differ. Of floats both keys that
-    stand for NaN, the lowest and the highest, decode to NaN.
+    `high`: the keys are `order_high`'s, which differ for times. Both keys of NaN, the lowest
+    and the highest, decode to NaN.
     """
     if value.kind in "mM":
         times: np.ndarray = (keys.view(np.uint64) + np.uint64(high)).view(value)

@@ -1,8 +1,8 @@
 """Entries of caches: a file each, with its version and a checksum, read only if it is whole.
 
 Each begins with a line: "chunkfold-cache", the version, the length of what follows in bytes, and
-the SHA-256 of the entry's name and what follows: one under another's name is none. Whatever is
-found in an entry's place and is not one is removed, and said once; so each is made again.
+the SHA-256 of the entry's name and what follows: a renamed one is refused. A file that is no
+entry is removed, with one warning, and made again.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Checks that nobody else can change a folder: the owner and mode of its whole path.
 
-What compilers left is loaded as code. So a cache is used only if nobody but this user and root can
-put anything into it, or another folder in its place: as OpenSSH asks of its files (StrictModes),
-but that a folder where only owners may remove and rename (the sticky bit, as of /tmp) may lie
-above it.
+Compiled programs are loaded as code. So a cache is used only if nobody but this user and root can
+write to it or replace it, as OpenSSH requires of its files (StrictModes). Folders above it may have
+the sticky bit, as /tmp has: only owners remove and rename there.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class UntrustedError(Exception):
 def private_folder(path: Path) -> Path:
     """Return a folder that only this user and root can change, made if need be (mode 0700).
 
-    What is returned has no links in it. Those above it are followed if they are this user's or
+    The path returned has no links. Links in the path given are followed if they are this user's or
     root's.
 
     Raises

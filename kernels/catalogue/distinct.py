@@ -1,6 +1,6 @@
 """Counts of each value: the mode, and the number of different values.
 
-Elements of up to 16 bits are counted value by value. Of others the number of different ones is
+Elements of up to 16 bits are counted value by value. For others the number of different values is
 estimated by HyperLogLog (Flajolet et al., "HyperLogLog: the analysis of a near-optimal cardinality
 estimation algorithm", 2007), with the estimator of Ertl, "New cardinality estimation algorithms
 for HyperLogLog sketches", arXiv:1702.01284, which needs no corrections of its bias.

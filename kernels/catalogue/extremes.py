@@ -32,7 +32,7 @@ from chunkfold.kernels.monoid.monoid import Monoid
 def _extreme(name: str, finish: Finish, **ends: str) -> Monoid:
     """Return an extreme, of the least or the greatest keys or both.
 
-    Of times, for which every key is a value's, it counts elements too.
+    It counts times, too, since every key is the key of a time.
     """
 
     def monoid(low: SymbolFunction, high: SymbolFunction, **others: Any) -> Monoid:

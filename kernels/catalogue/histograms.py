@@ -56,10 +56,10 @@ def histogram(
     -------
     A monoid, called `histogram`, `weighted_histogram`, `density` or `weighted_density`, whose
     results are arrays of records `left`, `right` (float64) and `count` (int64), in order: all n
-    bins between edges; without edges those that hold anything. Of these, bins above zero hold
-    elements from left to below right, and those below zero are their mirror; infinities have bins
-    of their own, what is closer to zero than 2**-126 is in that of zero, and what is beyond
-    float32's range is in that of its greatest.
+    bins between edges, or without edges all bins with elements. Without edges bins above zero hold
+    elements from left to below right, and bins below zero are their mirror. Infinities have bins
+    of their own. Elements closer to zero than 2**-126 are in the bin of zero, and finite ones
+    beyond float32's range in the last bin before infinity's.
 
     Raises
     ------

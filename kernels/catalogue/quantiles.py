@@ -43,13 +43,13 @@ def quantile(
     q
         From 0 to 1: a number, or several, which make a last axis of the results.
     method
-        Any of NumPy's. Those that interpolate do so in float64, and round once. Or "sketch": one
-        read, which gives what is within `rtol` of "lower", and the least and the greatest exactly.
-        None is "linear", or "inverted_cdf" where elements are weighed, which no other does.
+        Any of NumPy's; methods that interpolate do so in float64, and round once. Or "sketch": one
+        read, for results within `rtol` of "lower"; the least and the greatest are exact.
+        None is "linear", or "inverted_cdf" with weights, the only method that takes them.
     rtol
         Relative tolerance of a sketch, between 0 and 1.
     weights
-        Whether there is a second input, the weights of elements: it is then called
+        True: there is a second input, the weights of elements, and the name is
         `weighted_median`, `weighted_p95` or `weighted_quantile`.
 
     Raises

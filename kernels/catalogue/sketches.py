@@ -175,7 +175,7 @@ class _Buckets:
     def estimates(self) -> np.ndarray:
         """Return each bucket's estimate, float64: equally far from both ends, relatively.
 
-        Of ends a < b it is 2ab / (a + b), which is off by (b - a) / (b + a) at both.
+        Between ends a < b it is 2ab / (a + b), with a relative error of (b - a) / (b + a) at both.
         """
         parts = 1 << self.bits
         step = np.arange(self.zero - 1)

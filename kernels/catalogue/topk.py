@@ -68,8 +68,8 @@ def bottomk(k: int) -> Monoid:
 def argtopk(k: int) -> Monoid:
     """Return the reduction that gives the positions of the k greatest elements; `k` as in `topk`.
 
-    Of equal elements the first comes first. Positions are those of `argmax`: over several axes, in
-    C order among them. Where groups, masks or gaps leave fewer, -1 stands behind them.
+    Equal elements come in the order of their positions, which are those of `argmax`: over several
+    axes, in C order among them. Groups, masks or gaps may leave fewer elements: the rest is -1.
     """
     return TopK(_checked("argtopk", k), greatest=True, positions=True).declared()
 

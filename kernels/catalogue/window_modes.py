@@ -46,7 +46,7 @@ class _LabelCounts:
 def window_modes(labels: np.ndarray, factors: Sequence[Sequence[int]]) -> list[np.ndarray]:
     """Return, level by level, the label that most elements of each window have.
 
-    Of several that are as frequent it is the least. Windows at the ends of axes are smaller.
+    If several are as frequent, it is the least. Windows at the ends of axes are smaller.
 
     Parameters
     ----------

@@ -84,10 +84,10 @@ class Limbs:
 
 
 def limbs_between(least: int, top: int, digits: int, power: int) -> Limbs:
-    """Return how sums of multiples of 2**least below 2**top are kept.
+    """Return the form of sums of multiples of 2**least below 2**top.
 
-    Of ordinary values of so many digits the terms hold the sum without an error left over: they
-    have room for some bits more. No digits: devices have no doubles.
+    Its terms hold sums of ordinary values of so many digits without an error: they have room for
+    some more bits. 0 digits: devices have no doubles.
     """
     terms = 0 if not digits else 1 if digits <= 24 else -(-(digits + _ROOM) // 53)
     return Limbs(least, max(2, -(-(top - least + 64) // 32)), terms, power)

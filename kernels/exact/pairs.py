@@ -1,7 +1,7 @@
 """Arithmetic on reals that are known nearly: pairs of doubles, with a bound of the error.
 
-What finishes make of exact sums is decided by it for nearly all outputs (Ziv, as in
-kernels/exact/ziv_rounding.py); the others go by rationals (kernels/exact/rationals.py).
+It decides nearly all results that finishes make of exact sums (Ziv, as in
+kernels/exact/ziv_rounding.py); rationals decide the others (kernels/exact/rationals.py).
 """
 
 from __future__ import annotations

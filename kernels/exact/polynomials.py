@@ -1,7 +1,7 @@
-"""Polynomials that exact sums are of: trees multiplied out, with real arithmetic for floats'.
+"""Polynomials of elements, which exact sums add up: trees multiplied out in real arithmetic.
 
-A *factor* is an input, a part of one, or any other node, taken as the number that it rounds to.
-What `+`, `-`, `*` and whole powers make of factors is a sum of monomials: numbers times factors.
+A *factor* is an input, a part of one, or the rounded value of any other node. `+`, `-`, `*` and
+whole powers of factors make a sum of monomials: numbers times factors.
 """
 
 from __future__ import annotations

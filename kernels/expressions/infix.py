@@ -1,6 +1,6 @@
-"""Trees as people read them: infix, with names of fields and NumPy's functions.
+"""Trees as text for people: infix, with names of fields and NumPy's functions.
 
-What is long and used more than once has a name, and stands behind.
+Long expressions that are used more than once have a name, and follow the text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Functions of symbols that NumPy has not, made of those that it has.
 
-Whatever is here a user could write: keys that sort like floats, halves of integers, quotients that
-mind their zeros, tables.
+Users could write all of them: keys that sort like floats, halves of integers, quotients that avoid
+zeros, tables.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def magnitude(x: Symbol) -> Symbol:
 
 
 def nonzero(x: Any) -> Symbol:
-    """Return whether a value is not zero; NaN is not. Of complex ones, whether either part is."""
+    """Return the condition that a value, or a part of a complex one, is not zero; NaN is not."""
     if not isinstance(x, Symbol):  # a complex one
         return nonzero(x.real) | nonzero(x.imag)
     if (

@@ -5,8 +5,8 @@ towards 0; `functions` avoids divisors of 0, and shifts by as many bits as the d
 Conversions of floats to integers saturate, and NaN gives 0, also in NumPy's value here. `minimum`
 and `maximum` return NaN if either is, `fmin` and `fmax` drop it.
 
-`opaque` is its source, which compilers cannot see. Those of Intel and NVIDIA make wrong code of
-the minimum or maximum of negated integers, -x and ~x (`operations.hide_negation`).
+`opaque` is its source, which compilers cannot see. Intel's and NVIDIA's make wrong code of the
+minimum or maximum of negated integers, -x and ~x (`operations.hide_negation`).
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _search(n: Node, key: Value, *_: Value) -> Value:
 def _fused(n: Node, a: Value, b: Value, c: Value) -> Value:
     """Round a * b + c in the widest float that NumPy has, and then once more.
 
-    Of float32 that is what devices do; of float64 it may differ from them by the last bit.
+    It is devices' value for float32, and may differ from it by the last bit for float64.
     """
     return (np.multiply(a, b, dtype=np.longdouble) + c).astype(n.dtype)
 

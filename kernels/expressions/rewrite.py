@@ -55,7 +55,7 @@ def _select(one: Node) -> Node | None:
 def _with_constant(one: Node, *, keeps: int, wins: int | None) -> Node | None:
     """Return the other source where one is the constant that `keeps` it, or that one if it `wins`.
 
-    Of signed integers and truths -1 is all bits.
+    The constant -1 is all bits, also for truths.
     """
     if one.dtype.kind == "f":
         return None

@@ -1,8 +1,8 @@
 """Symbols: the arguments of a reduction's functions, which compute with them as with numbers.
 
 A symbol is an element, an index or a field. Python's operators and NumPy's functions on it
-make a tree of nodes, with NumPy's meaning and NumPy's dtypes (NEP 50). What Python would decide at
-once, as `if`, `and` and `min()` do, is refused, with what to write.
+make a tree of nodes, with NumPy's meaning and NumPy's dtypes (NEP 50). Python's `if`, `and`
+and `min()`, which need a value, are refused, with a remedy.
 """
 
 from __future__ import annotations

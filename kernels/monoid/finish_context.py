@@ -47,7 +47,7 @@ class Context:
     def floats(self) -> np.dtype:
         """Dtype of means and the like: floats keep theirs, and others become float64.
 
-        Of complex numbers it is that of their parts.
+        Complex numbers have that of their parts.
         """
         part = part_of(self.dtype)
         return part if kind_of(part) == "f" else np.dtype(np.float64)

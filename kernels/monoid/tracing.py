@@ -1,7 +1,7 @@
 """Trace a monoid's functions: call each once with symbols of some dtypes, and keep the trees.
 
-What kernels fold, what is hashed and what is sent to workers are these trees; the functions stay
-where they were declared.
+Kernels fold these trees, caches hash them, and workers receive them; the functions stay where they
+were declared.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ def _useless(
 ) -> BuildError:
     """Return the error that no tuning works: the plainest one's log, and all other reasons once.
 
-    What does not compile does so in no shape.
+    A reduction that does not compile in one shape does so in none.
     """
     logs = [verdict.log for _, verdict in failures if verdict.log]
     shapes: dict[str, dict[str, None]] = {}

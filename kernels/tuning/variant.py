@@ -41,7 +41,7 @@ _NEEDS = {"work_group": "work_group_functions", "sub_group": "sub_groups"}
 def why_not(device: Device, accumulator: Accumulator, variant: str) -> str | None:
     """Say why a variant cannot fold this accumulator on this device by rule; None if it can.
 
-    What the device lacks comes first: nothing helps against that.
+    A capability that the device lacks comes first: it has no remedy.
     """
     if variant == "tree":
         return None

@@ -23,7 +23,7 @@ from chunkfold.kernels import (
 from chunkfold.kernels.accumulator.sums import any_lost
 from chunkfold.kernels.catalogue.named import checking_weights, divides_by_weights, is_known
 from chunkfold.kernels.catalogue.weighted import are_negative
-from chunkfold.kernels.program.device_context import DeviceContext
+from chunkfold.kernels.strides import strides_along
 from tests.conftest import shaped
 from tests.exactly import nearest
 from tests.kernels.catalogue.test_quantiles import found

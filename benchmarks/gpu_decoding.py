@@ -16,7 +16,7 @@ from chunkfold.kernels import DeviceContext
 from chunkfold.kernels.decode.blosc import Blosc
 from chunkfold.kernels.decode.lz4 import Lz4
 from chunkfold.kernels.decode.stored_chunks import in_places
-from chunkfold.kernels.decode.workspace import Workspace
+from chunkfold.kernels.decode.workspace import DeviceChunks, Workspace
 from chunkfold.kernels.decode.zstd import Zstd
 
 CODECS: Mapping[str, Any] = {
@@ -52,10 +52,10 @@ def ours_decoding(
     stored = workspace.room("stored", memory.nbytes)
     decoded = workspace.room("decoded", count * nbytes)
     cl.enqueue_copy(workspace.queue, stored, memory)
-    to = np.arange(count) * nbytes
+    given = DeviceChunks(stored, places, sizes, decoded, np.arange(count) * nbytes, nbytes)
 
     def decode() -> bool:
-        done: bool = codec.decode(workspace, stored, places, sizes, decoded, to, nbytes)
+        done: bool = codec.decode(workspace, given)
         if not done:
             raise SystemExit(f"{how}: chunks were refused")
         return done

@@ -15,7 +15,9 @@ from chunkfold.errors import LawsWarning, PackedWarning, PlanError
 from chunkfold.events import OnEvent
 from chunkfold.kernels import Device, all_devices, devices
 from chunkfold.kernels.binding.laws import depends_on_order_of
+from chunkfold.kernels.tuning.decode_request import decode_rates
 from chunkfold.planning import asking
+from chunkfold.planning.feeding import codecs_to_measure
 from chunkfold.planning.keywords import DEFAULT, Keywords, options_of, with_options
 from chunkfold.planning.options import Op
 from chunkfold.planning.plan import Plan, request_of
@@ -165,11 +167,12 @@ def plan(
     if client is None and in_this_process(wanted, chosen):
         chosen = None
     if chosen is not None:
-        found = OnCluster(chosen).workers()
+        found = OnCluster(chosen).workers(codecs_to_measure(wanted))
         terms, able = found.terms, list(found.devices)
     else:  # a plan is made where there is no device, too
         able = [device] if isinstance(device, Device) else _first(device)
-        terms = Terms.of_this_host(able, workers, threads, memory_limit)
+        rates = [one for each in able for one in decode_rates(each, codecs_to_measure(wanted))]
+        terms = Terms.of_this_host(able, workers, threads, memory_limit, rates)
     if isinstance(request, Plan):
         made = fitted(request, terms)
     else:

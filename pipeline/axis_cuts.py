@@ -1,4 +1,4 @@
-"""Where an axis is cut: every so many elements, or at given bounds."""
+"""Cuts of an axis into cells: every so many elements, or at given bounds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_CELLS = 1 << 27
 
 @dataclass(frozen=True)
 class Cells:
-    """Where an axis is cut: every `cell` elements, or at given bounds."""
+    """The cells of an axis: cuts every `cell` elements, or at given bounds."""
 
     size: int
     """Elements of the axis."""

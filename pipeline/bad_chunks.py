@@ -19,14 +19,14 @@ class BadChunk:
     """"chunk"; "shard", of which some inner chunk is bad; "region", where all that it takes can be
     read one by one; "task", of Dask's, that several chunks need."""
     key: str
-    """Of the object in the array's store, as "c/0/3"; of a region "[0:10, 5:20]"; of a
-    task Dask's."""
+    """The key of the object in the array's store, as "c/0/3"; the region "[0:10, 5:20]"; or the
+    key of Dask's task."""
     codecs: tuple[str, ...]
-    """That compress it."""
+    """Names of the codecs that compress it."""
     store: str
-    """Where the array is."""
+    """The place of the array."""
     reason: str
-    """What was found, as "ValueError: 8 bytes are missing"."""
+    """The error, as "ValueError: 8 bytes are missing"."""
 
     def __str__(self) -> str:
         key = self.key if self.kind in ("region", "task") else repr(self.key)

@@ -34,7 +34,7 @@ from chunkfold.sources.axis_names import instead
 from chunkfold.sources.data_arrays import is_of_xarray
 
 _OF_RUNS = ("compute", "client", "on_event")
-"""What `reduce` is given beside options."""
+"""Arguments of `reduce` that are not options."""
 _SEL = ("sel", "sel_method", "sel_tolerance")
 _ALLOWED_FOR_TIMES = (
     "min", "max", "minmax", "argmin", "argmax", "count", "any", "all", "count_nonzero",
@@ -136,7 +136,7 @@ class _DatasetQuestion:
             return cls(dataset, question.op, {**given, **question.given})
 
     def passes(self, array: xr.DataArray) -> bool:
-        """Whether an array stays as it is, as in xarray's coarsen."""
+        """Return True if an array stays unchanged, as in xarray's coarsen."""
         return bool(self._coarsen) and not {*array.dims} & {*self._dims, *self._coarsen}
 
     def of_array(self, held: xr.DataArray) -> tuple[xr.DataArray, Question] | None:
@@ -185,7 +185,7 @@ class _Axes:
 
     @property
     def grid(self) -> tuple[Cells, ...]:
-        """Where it may be cut: anywhere."""
+        """Return boundaries along each axis: it may be cut anywhere."""
         return tuple(Cells(size, 1) for size in self.shape)
 
 

@@ -10,9 +10,9 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any, TypeVar
 
-from chunkfold.awake import Awake
 from chunkfold.errors import ClusterError
 from chunkfold.settings import wait_seconds
+from chunkfold.suspend_clock import Awake
 
 T = TypeVar("T")
 _log = logging.getLogger("chunkfold")

@@ -42,6 +42,7 @@ import errno
 from collections.abc import Iterator
 
 from chunkfold.bad_chunks import BadChunk
+from chunkfold.http_denials import ABSENT, refusal, status_of
 from chunkfold.kernels.errors import (
     BuildError,
     ChunkfoldError,
@@ -49,7 +50,6 @@ from chunkfold.kernels.errors import (
     MonoidError,
     RangeError,
 )
-from chunkfold.refusals import ABSENT, refusal, status_of
 
 __all__ = [
     "BuildError",
@@ -87,7 +87,7 @@ class MissingWarning(UserWarning):
 
 
 class RemarkWarning(UserWarning):
-    """What the results of a run do not show; in the shell commands say it themselves."""
+    """A remark that the results of a run do not show; commands print it themselves."""
 
 
 class NaNWarning(RemarkWarning):
@@ -147,8 +147,8 @@ class ChunkError(SourceError):
         """Which one; None where it is not known, as of a read that does not end."""
 
 
-FILLED = "on_missing_chunk='fill' takes what is not stored for the fill value, as the format has it"
-"""What helps where chunks are not stored."""
+FILLED = "on_missing_chunk='fill' uses the fill value instead, as the format defines"
+"""The remedy for chunks that are not stored."""
 _NOT_BYTES = (
     AssertionError,
     AttributeError,
@@ -157,7 +157,7 @@ _NOT_BYTES = (
     RecursionError,
     TypeError,
 )
-"""What is raised where no bytes are bad: leaving a chunk out does not help."""
+"""Errors that do not come from bad bytes: skipping a chunk does not help."""
 _SHORT = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 
@@ -194,7 +194,7 @@ def unreadable(chunk: BadChunk, cause: BaseException) -> ChunkfoldError:
 
 
 def runs_short(error: BaseException) -> bool:
-    """Whether the machine had no files or memory left."""
+    """Return True if the machine had no files or memory left."""
     return any(
         isinstance(seen, MemoryError) or (isinstance(seen, OSError) and seen.errno in _SHORT)
         for seen in _caused(error)
@@ -226,7 +226,7 @@ class WorkerStoppedError(WorkerLostError):
 
 
 class PlanError(ChunkfoldError, ValueError):
-    """What is asked cannot be planned: an axis, a selection, a memory limit."""
+    """The request cannot be planned: an axis, a selection, a memory limit."""
 
 
 class ClusterError(ChunkfoldError):

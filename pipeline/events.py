@@ -1,4 +1,4 @@
-"""What happens during a run, as typed values. Who wants to show it subscribes."""
+"""Events of a run, as typed values. Any code that wants to show them subscribes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class BlockProgress:
     seconds: float
     """Since the block began."""
     attempt: int = 0
-    """How many times the block had been begun before, for workers that were lost or stopped."""
+    """The number of earlier attempts, on workers that were lost or stopped."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Waiting:
     seconds: float
     """Since a task ended or a worker told of progress."""
     what: str
-    """What is waited for."""
+    """The thing that the run waits for."""
 
 
 @dataclass(frozen=True)

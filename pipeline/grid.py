@@ -1,4 +1,4 @@
-"""What is selected of an axis, and the pieces that cells cut it in: pure integer functions."""
+"""Selections of axes, and the pieces that cells cut them into: pure integer functions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Axis:
     dropped: bool = False
     """Selected by an integer: one element, and no axis of the result."""
     picked: Positions | None = None
-    """Where elements stand that are not every so many, in the order in which they are folded."""
+    """Positions of elements that are not evenly spaced, in the order of reduction."""
     order: Positions | range | None = None
     """Where, among what is folded, the elements stand in the order that was asked for; None: in
     the same."""
@@ -38,7 +38,7 @@ class Axis:
     together: int = 1
     """Windows that a leaf has whole, or multiples of them: those of which others are made."""
     split: bool = False
-    """Whether windows are cut where cells meet; else leaves have windows whole."""
+    """True if windows are cut at the edges of cells; False if leaves have whole windows."""
     pieces_of: Axis | None = None
     """Another one of the same elements, by whose pieces they are read; None: its own."""
 
@@ -54,7 +54,7 @@ class Axis:
 
     @property
     def places(self) -> np.ndarray | range:
-        """Where elements stand in the array, in the order in which they are folded."""
+        """Return the positions of elements in the array, in the order of reduction."""
         if self.picked is not None:
             return self.picked.numbers
         return range(self.start, self.stop, self.step)
@@ -66,7 +66,7 @@ class Axis:
 
     @property
     def index(self) -> slice | np.ndarray:
-        """What NumPy selects the elements by, in the order in which they are folded."""
+        """Return the NumPy index of the elements, in the order of reduction."""
         return index_of(self.places)
 
     @property
@@ -91,7 +91,7 @@ class Axis:
 
     @property
     def ascends(self) -> bool:
-        """Whether no element stands before one that it is folded after."""
+        """Return True if positions never decrease in the order of reduction."""
         if self.picked is None:
             return self.step > 0
         return bool((np.diff(self.picked.numbers) >= 0).all())
@@ -162,7 +162,7 @@ class Axis:
 
 
 Taken = slice | np.ndarray
-"""What is selected along an axis: a slice with a start, a stop and a positive step, or places."""
+"""A selection along an axis: a slice with a start, a stop and a positive step, or positions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,9 +170,9 @@ class Piece:
     """Selected elements of one cell along one axis."""
 
     source: Taken
-    """Where they stand in the array."""
+    """Their positions in the array."""
     position: int
-    """Where the first stands in the selection."""
+    """The index of the first one in the selection."""
     length: int
 
     def places(self, offsets: np.ndarray) -> np.ndarray:

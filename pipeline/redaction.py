@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
 _QUERY = re.compile(r"(://[^\s'\"<>?#]*)[?#][^\s'\"<>]*")
-"""What stands behind the path of a URL."""
+"""The query or fragment of a URL."""
 _VERSION = re.compile(r"\?(?:branch|tag|snapshot)=[\w./-]+$")
 """The query of a repository: it names a version, which is no secret."""
 _BARE = re.compile(r"[?&][\w.~%+$-]+=[^\s'\"<>]*")
@@ -83,7 +83,7 @@ def _remember(user: str, query: str) -> None:
 
 
 def _is_secret(text: str) -> bool:
-    """Whether a text is that of one address only, and no word that messages are made of."""
+    """Return True if a text belongs to one address only, and is not a word of messages."""
     return len(text) >= _LEAST if re.search("[=:]", text) else len(text) >= _WORD
 
 

@@ -1,4 +1,4 @@
-"""What is selected of an array's axes: entries, as NumPy has them, each of one axis alone."""
+"""Selections of an array's axes: entries as in NumPy, each for one axis alone."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 from chunkfold.axis_cuts import Cells
 from chunkfold.errors import PlanError
 from chunkfold.grid import Axis
+from chunkfold.plural import counted
 from chunkfold.positions import as_range
 
 Index = Any
@@ -148,8 +149,8 @@ def _none(number: int, entry: Index) -> PlanError:
 def _refuse_length(number: int, size: int, bools: np.ndarray) -> None:
     if len(bools) != size:
         raise PlanError(
-            f"selection on axis {number} has {len(bools):,} bool(s), but the axis has {size:,} "
-            "element(s): give one for each"
+            f"selection on axis {number} has {counted(len(bools), 'bool')}, but the axis has "
+            f"{counted(size, 'element')}: give one for each"
         )
 
 

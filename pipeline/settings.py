@@ -1,6 +1,6 @@
-"""What Dask's configuration says of chunkfold: `dask.config.set`, its files, variables.
+"""Settings of chunkfold in Dask's configuration: `dask.config.set`, its files, variables.
 
-A variable is called after its setting: `DASK_CHUNKFOLD__REMOTE__ABSENT_STATUS=403`.
+A variable has the name of its setting: `DASK_CHUNKFOLD__REMOTE__ABSENT_STATUS=403`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import dask
 from dask.utils import parse_bytes, parse_timedelta
 
 from chunkfold.errors import PlanError
-from chunkfold.refusals import ABSENT
+from chunkfold.http_denials import ABSENT
 
 ABSENT_STATUS = "chunkfold.remote.absent-status"
 ALLOWED = "allow_targets"
-"""How options call prefixes of addresses to which references may lead."""
+"""The option for the prefixes of addresses to which references may lead."""
 ALLOW_TARGETS = "chunkfold.store.allow-targets"
 _DASHBOARD = "chunkfold.dashboard.address"
 _REQUESTS = "chunkfold.remote.requests"
@@ -27,7 +27,7 @@ WORKER_LOSSES = "chunkfold.workers.losses"
 LOSSES = 4
 """Workers that a task loses before it is taken for what kills them."""
 RETRY_S = 60.0
-"""How long a request is tried again that fails by the server's or the network's fault."""
+"""Seconds for which a request is repeated that fails by the server's or the network's fault."""
 STALL_S = 30.0
 """Longest time in an answer without any byte."""
 STORE_S = 180.0
@@ -169,7 +169,7 @@ WAITS: Mapping[str, float] = {
     "chunkfold.run.tell": 10.0,
     "chunkfold.close": 15.0,
 }
-"""How long something is waited for on a cluster, in seconds; docs/how-it-works.md says what."""
+"""Seconds to wait for each event on a cluster, as in docs/how-it-works.md."""
 
 
 def wait_seconds(name: str) -> float:

@@ -26,6 +26,15 @@ def size_text(nbytes: float) -> str:
     return f"{nbytes:.0f} {unit}" if unit == "B" else f"{nbytes:.1f} {unit}"
 
 
+def rate_text(rate: float) -> str:
+    """Write bytes per second for people.
+
+    >>> rate_text(52e9), rate_text(42_345_678), rate_text(1.2345e12)
+    ('52 GB/s', '0.0423 GB/s', '1230 GB/s')
+    """
+    return f"{float(f'{rate / 1e9:.3g}'):g} GB/s"
+
+
 def integer(text: str) -> int:
     """Read an integer: a sign, perhaps, and digits from 0 to 9.
 

@@ -1,4 +1,4 @@
-"""What is written as JSON: any parser reads it, whatever numbers and names are in it."""
+"""Writes JSON that any parser reads, whatever numbers and names are in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes the channels of an array comparable: offsets and scales, as they were measured."""
+"""Normalizes the channels of an array: offsets and scales, as they were measured."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 MEASURES = {"mean-std": ("mean", "std"), "min-max": ("min", "max")}
-"""What is measured for each way to normalize."""
+"""Statistics that each way to normalize needs."""
 
 
 @dataclass(frozen=True)
 class Normalization:
-    """What makes values comparable: `(value - offset) / scale`, channel by channel."""
+    """An offset and a scale per channel, for `(value - offset) / scale`."""
 
     source: str
     channels: int | None
@@ -21,16 +21,16 @@ class Normalization:
     statistics: dict[str, np.ndarray]
     """Mean and std, or min and max: float64, of shape (channels,)."""
     mask_and_scale: bool = False
-    """Whether they are of the values that stored numbers stand for."""
+    """True if they are of decoded values."""
 
     @property
     def offset(self) -> np.ndarray:
-        """What becomes 0: float64, (channels,)."""
+        """Return the values that become 0: float64, (channels,)."""
         return self.statistics[MEASURES[self.by][0]]
 
     @property
     def scale(self) -> np.ndarray:
-        """What becomes 1: float64, (channels,). 1 itself where a channel has one value only."""
+        """Return the spans that become 1: float64, (channels,); 1 if a channel has one value."""
         low, high = (self.statistics[name] for name in MEASURES[self.by])
         span = high if self.by == "mean-std" else high - low
         return np.where(span == 0, 1.0, span)
@@ -42,7 +42,7 @@ class Normalization:
             channels = np.flatnonzero(~np.isfinite(values))
             if len(channels):
                 of = f" of {len(channels)} of {len(values)} channels"
-                cause = "there are NaN, which skipna takes for absent, infinities, or no elements"
+                cause = "there are NaN, which skipna ignores, or infinities, or no elements"
                 if what == "scale":
                     few = "no more values than ddof, or " if self.by == "mean-std" else ""
                     cause = f"there are {few}infinities"

@@ -53,7 +53,7 @@ def check_performance_report(out: str) -> None:
 
 @contextmanager
 def performance_reported(client: Client, out: str | None) -> Iterator[None]:
-    """Let Dask write its own report of what happens meanwhile; None: nowhere."""
+    """Make Dask write its own report of what happens meanwhile; None: no report."""
     if out is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""Where the command line speaks: its two consoles, which show nothing as it is not."""
+"""Two consoles of the command line, which show every character as text."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ err = _console(stderr=True)
 """Everything else."""
 
 warned = _Warned()
-"""What chunkfold's layers log."""
+"""A handler for the logs of chunkfold's layers."""
 
 
 def lines(text: str) -> Text:
@@ -69,7 +69,7 @@ def lines(text: str) -> Text:
 
 
 def hear_others() -> None:
-    """Let logs of other libraries, and faults, go through the console too."""
+    """Show logs of other libraries, and faults, on the console too."""
     logging.lastResort = _Log(logging.WARNING)
     sys.excepthook = _fault
 

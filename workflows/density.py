@@ -1,4 +1,4 @@
-"""How high a histogram's bins, which may be of any width, are drawn."""
+"""Heights of a histogram's bins, which may be of any width, in plots."""
 
 from __future__ import annotations
 

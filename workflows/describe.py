@@ -30,14 +30,14 @@ from chunkfold.sources.opening import Unopened, open_each, open_source
 from chunkfold.sources.source import Source
 
 OPS = ("count", "min", "max", "mean", "std", "histogram")
-"""Of which an array has those that are defined for its dtype; NaN and NaT are left out."""
+"""Statistics of an array: those that are defined for its dtype; NaN and NaT are left out."""
 _OPTIONS = ("mask_and_scale", "memory", "on_bad_chunk", "on_missing_chunk")
-"""Those of a reduction that hold for a description."""
+"""Options of a reduction that apply to a description."""
 
 
 @dataclass(frozen=True)
 class Description:
-    """What an array is, and what is in it."""
+    """The metadata and statistics of an array."""
 
     name: str
     dtype: np.dtype | None = None
@@ -50,13 +50,13 @@ class Description:
     """Bytes of each object (chunk or shard) over their grid, 0 where none is stored; None where the
     store cannot be listed."""
     statistics: Mapping[str, Any] = field(default_factory=dict)
-    """By the names of `OPS`."""
+    """Results by the names of `OPS`."""
     skipped: Skipped = field(default_factory=dict)
     """Elements left out for each chunk that could not be read."""
     reason: str = ""
-    """Why there are no statistics, if there are none."""
+    """The reason why there are no statistics, if there are none."""
     bad: bool = False
-    """Whether that is since it cannot be opened or read, not since there is nothing to reduce."""
+    """True if the reason is that it cannot be opened or read; False if it has nothing to reduce."""
 
     @property
     def elements(self) -> int | None:

@@ -142,18 +142,18 @@ _RMSE = _mean_square(
 
 @dataclass(frozen=True)
 class Difference:
-    """How two arrays differ; NaN equals NaN."""
+    """The differences of two arrays; NaN equals NaN."""
 
     dtypes: tuple[np.dtype, np.dtype]
-    """Of either's elements, or of their values; they are compared in the dtype that holds both."""
+    """The dtypes of elements, or of decoded values; they are compared in their common dtype."""
     elements: int
     """Pairs that were compared."""
     different: int
-    """Of these, those that differ."""
+    """The number of pairs that differ."""
     first: tuple[int, ...] | None
-    """Where the first pair stands, in C order, that differs; None if none does."""
+    """The indices of the first pair that differs, in C order; None if none does."""
     values: tuple[Any, ...] | None
-    """That pair."""
+    """The values of the first pair that differs."""
     max_abs: Any
     """Largest absolute difference of pairs without NaN or NaT; None if no timedelta64 holds it."""
     rmse: float | None
@@ -161,7 +161,7 @@ class Difference:
 
     @property
     def equal(self) -> bool:
-        """Whether all pairs are equal."""
+        """Return True if all pairs are equal."""
         return self.first is None
 
     @property

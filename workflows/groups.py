@@ -17,7 +17,7 @@ from chunkfold.workflows.as_json import jsonable
 _UNITS = {
     "s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds",
 }  # fmt: skip
-"""What CF calls units of NumPy's."""
+"""CF's names of NumPy's units."""
 _COARSE = ("Y", "M", "W", "D", "h", "m")
 """Units of dates that are so many seconds; of spans only those from weeks on."""
 

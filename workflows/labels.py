@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from chunkfold.errors import PlanError
+from chunkfold.plural import counted
 from chunkfold.sources.bins import bins as bins_of
 from chunkfold.workflows.parsing import axis, number_of, parse_edges, words
 
@@ -53,8 +54,8 @@ def with_bins(by: Sequence[Any], bins: Sequence[Any]) -> Any:
         return bins_of(_edges(bins[0]))
     if bins and len(bins) != len(by):
         raise PlanError(
-            f"bins are given {len(bins)} time(s), but labels {len(by)}: give edges for each, in "
-            "the same order, and nothing ('') for one that has none"
+            f"bins are given {counted(len(bins), 'time')}, but labels {len(by)}: give edges for "
+            "each label, in the same order, and '' for a label without bins"
         )
     each = bins or [""] * len(by)
     made = [

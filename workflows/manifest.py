@@ -25,30 +25,30 @@ from chunkfold.workflows.results import device_json, run_facts
 from chunkfold.workflows.tally import Tally
 
 VERSION = 1
-"""Of manifests."""
+"""The version of the format of manifests."""
 _PACKAGES = ("chunkfold", "dask", "distributed", "numcodecs", "numpy", "pyopencl", "zarr")
 _OF_DEVICE = ("name", "kind", "platform", "driver", "opencl", "hardware")
 _MOST_VALUES = 64
-"""Of a result that stand in the manifest themselves."""
+"""The most values of a result that the manifest itself has."""
 
 
 @dataclass
 class Record:
-    """What a manifest tells, as it comes about."""
+    """The contents of a manifest, collected during the work."""
 
     name: str
-    """Of the job, or of what was reduced."""
+    """The name of the job, or of the reduced array."""
     settings: Mapping[str, Any]
-    """What was asked for, as JSON has it."""
+    """The arguments, as JSON."""
     runs: dict[str, Run] = field(default_factory=dict)
-    """By what outputs call their sources."""
+    """Runs by the names that outputs have for their sources."""
     left_out: dict[str, str] = field(default_factory=dict)
-    """Why arrays of a job are not read, by their names."""
+    """Reasons why arrays of a job are not read, by their names."""
     status: str = "done"
     """"done", "skipped" (done, but for bad chunks or arrays), "failed", "interrupted"."""
     error: str | None = None
     manifest: dict[str, Any] = field(default_factory=dict)
-    """What stands in the manifest; empty until the work has ended."""
+    """The manifest; empty until the work has ended."""
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     _began: float = field(default_factory=time.monotonic)
 

@@ -1,4 +1,4 @@
-"""What results are called in a Zarr or a NetCDF, where nothing else may be called so."""
+"""Names of results in a Zarr or a NetCDF, each of which is unique there."""
 
 from __future__ import annotations
 

@@ -240,9 +240,9 @@ class _Writer:
     source: Source
     target: Any
     out: str | Path
-    """Where it goes when it is whole."""
+    """The output's place once it is complete."""
     offset: np.ndarray
-    """Of as many axes as the array, of length 1 but for the channels'; so is `scale`."""
+    """Offsets, with as many axes as the array, of length 1 except for channels; so is `scale`."""
     scale: np.ndarray
     packing: Packing | None
 

@@ -26,12 +26,12 @@ _OF_IMAGE = ("omero", "image-label")
 
 @dataclass(frozen=True)
 class Image:
-    """What is known of an image whose resolutions are to be told."""
+    """The metadata of an image whose resolutions are described."""
 
     axes: tuple[Mapping[str, Any], ...]
-    """As OME-Zarr has them: name, type, unit."""
+    """Axes as OME-Zarr has them: name, type, unit."""
     placing: Placing
-    """Where its elements are, in these units, before what the image says of all levels."""
+    """The positions of its elements, in these units, before the transformations of all levels."""
     name: str = ""
     level: ImageLevel | None = None
     """The metadata of its group, if these name it."""
@@ -216,8 +216,8 @@ def refuse_other_version(attributes: Mapping[str, Any], name: str) -> None:
     said = VERSION if found is attributes else str(found.get("version", VERSION))
     if said.split(".")[:2] != VERSION.split("."):
         raise PlanError(
-            f"{name} has OME-Zarr metadata of version {said}, but levels are told in {VERSION}: "
-            "write them to a new Zarr"
+            f"{name} has OME-Zarr metadata of version {said}, but levels are described in "
+            f"{VERSION}: write them to a new Zarr"
         )
 
 

@@ -1,4 +1,4 @@
-"""How viewers show the channels of an image: `omero` among the metadata of OME-Zarr 0.5.
+"""Colors and ranges of channels for viewers: `omero` in the metadata of OME-Zarr 0.5.
 
 https://ngff.openmicroscopy.org/0.5/#omero-md
 """
@@ -18,7 +18,7 @@ from chunkfold.workflows.ome import Image
 _WINDOW = ("min", "max", "start", "end")
 _WHITE = "FFFFFF"
 _COLORS = ("FF0000", "00FF00", "0000FF", "FF00FF", "00FFFF", "FFFF00")
-"""Of several channels, which are shown together."""
+"""Colors of several channels, which are shown together."""
 
 
 def apart(image: Image, shape: Sequence[int]) -> list[int]:

@@ -1,4 +1,4 @@
-"""Where elements of an image are: coordinate transformations of OME-Zarr.
+"""Positions of an image's elements: coordinate transformations of OME-Zarr.
 
 https://ngff.openmicroscopy.org/0.5/#trafo-md
 """
@@ -15,7 +15,7 @@ from chunkfold.errors import PlanError
 
 @dataclass(frozen=True)
 class Placing:
-    """Where the elements along each axis are: every `scale`, from `first` on."""
+    """The positions of elements along each axis: every `scale`, from `first` on."""
 
     scale: tuple[float, ...]
     first: tuple[float, ...]

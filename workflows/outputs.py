@@ -1,4 +1,4 @@
-"""Where results go: seen to be possible before the work starts, written whole or not at all."""
+"""Outputs of results: checked before the work starts, written completely or not at all."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ FORMATS = {
     ".nc": "NetCDF",
     ".html": "a page",
 }
-"""By how an output's name ends; one that ends in nothing is a Zarr."""
+"""Formats by the end of an output's name; one without an end is a Zarr."""
 RESULTS = (".json", ".zarr", ".csv", ".parquet", ".nc")
 _REMOVAL_DEADLINE_S = 20.0
 _STAYS_AWAY_S = 0.3
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-"""How the system says that there is no room: it names no file."""
+"""Errors by which the system says that the disk is full: they name no file."""
 
 
 def format_of(out: str | Path) -> str:
@@ -46,7 +46,7 @@ def format_of(out: str | Path) -> str:
 
 
 def is_remote(out: str | Path) -> bool:
-    """Whether an output is a URL."""
+    """Return True if an output is a URL."""
     return isinstance(out, str) and "://" in out
 
 
@@ -124,7 +124,7 @@ def naming(out: str | Path) -> Iterator[None]:
         if full is None:
             raise
         raise OutputError(
-            f"output {shown(out)} cannot be written: {os.strerror(full)}; make room there, or "
+            f"output {shown(out)} cannot be written: {os.strerror(full)}; free some space, or "
             "write it elsewhere"
         ) from error
 
@@ -212,7 +212,7 @@ def _place(address: str | Path) -> PurePosixPath:
 
 
 def _may_go(folder: Path) -> bool:
-    """Whether a folder is a Zarr, or empty."""
+    """Return True if a folder is a Zarr, or empty."""
     return is_zarr(folder) or not any(folder.iterdir())
 
 

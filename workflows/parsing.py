@@ -1,4 +1,4 @@
-"""What people write, on the command line and in job files, as the library has it."""
+"""Parses texts of the command line and of job files into the library's arguments."""
 
 from __future__ import annotations
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 from pathlib import Path
 
 from chunkfold.errors import PlanError
-from chunkfold.workflows.exchange import exchanged
 from chunkfold.workflows.staging_folder import before_of
 
-_THERE = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}
-"""How the system says that something is there already."""
+_TAKEN = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}
+"""Errors by which the system says that a name is taken."""
+_AT_FDCWD = -100
+"""AT_FDCWD of fcntl.h: relative paths are below the working directory."""
+_RENAME_EXCHANGE = 2
+"""RENAME_EXCHANGE of linux/fs.h."""
+_CANNOT = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM}
+"""Errors by which kernels, file systems and sandboxes say that they have no such call."""
 
 
 def put(made: Path, path: Path, *, overwrite: bool) -> None:
@@ -40,18 +46,18 @@ def _put_new(made: Path, path: Path) -> bool:
         else:
             _link(made, path)
     except OSError as error:
-        if error.errno in _THERE:
+        if error.errno in _TAKEN:
             return False
         raise
     return True
 
 
 def _link(made: Path, path: Path) -> None:
-    """Let a file appear where nothing is: to rename it there would replace what came meanwhile."""
+    """Give a file a name that is free: a rename would replace a file that came meanwhile."""
     try:
         os.link(made, path)
     except OSError as error:
-        if error.errno in _THERE:
+        if error.errno in _TAKEN:
             raise
         made.rename(path)  # the file system has no links
 
@@ -73,3 +79,24 @@ def move(made: Path, path: Path, before: Path | None) -> None:
         if before is not None and os.path.lexists(before) and not os.path.lexists(path):
             before.rename(path)
         raise
+
+
+def exchanged(one: Path, other: Path) -> bool:
+    """Exchange the targets of two names; return False if one call cannot do it.
+
+    Both exist at every moment, whatever they are: files, folders or links.
+
+    Raises
+    ------
+    OSError
+        If one of them does not exist, or may not be renamed.
+    """
+    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if call is None:
+        return False
+    if call(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _CANNOT:
+        return False
+    raise OSError(number, os.strerror(number), str(one), None, str(other))

@@ -36,9 +36,9 @@ from chunkfold.workflows.pyramid_plan import CHANNELS, STATISTICS, Pyramid, plan
 from chunkfold.workflows.zarr_tiles import ZarrTiles
 
 _METHOD = "chunkfold.workflows.pyramid"
-"""By which metadata know what this module wrote."""
+"""The method in the metadata of levels that this module wrote."""
 _STAGING = ".chunkfold-levels"
-"""Where levels are before they are whole: no array is called so."""
+"""The folder of levels until they are complete: no array has this name."""
 
 
 def pyramid(

@@ -1,4 +1,4 @@
-"""What a pyramid can be made of: its windows, its op, and how many levels are of use."""
+"""Checks that a pyramid can be made: its windows, its op, and the number of useful levels."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def refuse_op(request: Request, name: str) -> None:
     if request.reads_again:
         raise PlanError(f"{name} may read the image several times; a pyramid reads it once")
     if request.bound().accumulator.uses_index:
-        raise PlanError(f"{name} tells positions, or may depend on them: a level has none")
+        raise PlanError(f"{name} returns positions, or may depend on them: a level has none")
     if len(request.sources) > 1 or (monoid.inputs > 1 and is_known(monoid) and not monoid.weights):
         raise PlanError(f"{name} takes {monoid.inputs} arrays; a pyramid is of one image")
 

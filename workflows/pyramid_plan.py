@@ -1,4 +1,4 @@
-"""Whether an image can be written at several resolutions, and what that takes."""
+"""Checks that an image can be written at several resolutions, and plans the levels."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from chunkfold.workflows.pyramid_checks import (
 )
 
 STATISTICS, CHANNELS = "statistics", "channels"
-"""What is asked beside levels: of the whole image, and of each channel by itself."""
+"""Names of the questions besides levels: statistics of the image, and of each channel."""
 SUMMARY = ("min", "max", "mean", "std")
-"""What is told of the whole image."""
+"""Statistics of the whole image."""
 _NOT_HERE = (
     "axis",
     "keepdims",
@@ -55,19 +55,19 @@ _ROUNDED = ("mean", "nanmean", "weighted_mean")
 
 @dataclass(frozen=True)
 class Pyramid:
-    """What is to be made, seen to be possible."""
+    """A pyramid that can be made."""
 
     request: Request
     image: Image
     factors: tuple[int, ...]
-    """Of each level to the one before, along each axis."""
+    """The factors from each level to the next, along each axis."""
     beside: bool
-    """Whether levels go into the group that has the source."""
+    """True if levels go into the group that has the source."""
     op: str
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """What the arrays of the levels are called."""
+        """Return the names of the arrays of the levels."""
         first = 1
         if self.beside and self.own.isdecimal():
             first = int(self.own) + 1
@@ -75,7 +75,7 @@ class Pyramid:
 
     @property
     def own(self) -> str:
-        """What the source is called in its group."""
+        """Return the name of the source in its group."""
         return Path(self.request.sources[0].local_path or "").name
 
 

@@ -1,4 +1,4 @@
-"""What people write to select: positions as between NumPy's brackets, and values of coordinates."""
+"""Parses selections: positions as in NumPy's brackets, and values of coordinates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COMMA = re.compile(r",(?![^\[]*\])")
 """One that stands in no list."""
 _BOOLS = {"true": True, "false": False}
 _DATE = r"[+-]?\d{4,}(?:-\d\d(?:-\d\d(?:[T ]\d\d(?::\d\d(?::\d\d(?:\.\d+)?)?)?Z?)?)?)?"
-"""As ISO 8601 writes them: a year, a month, a day or a time, whose colons are none of a slice."""
+"""ISO 8601: a year, a month, a day or a time, whose colons do not belong to a slice."""
 _DATES = re.compile(f"({_DATE})?:({_DATE})?")
 _EXAMPLE = "'0:31, ..., [0, 3, 5]'"
 

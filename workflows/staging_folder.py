@@ -65,7 +65,7 @@ def _clear(folder: Path, path: Path) -> None:
 
 
 def _maker_has_ended(folder: Path, path: Path) -> bool:
-    """Whether the process that made a folder has ended, by the number in the folder's name."""
+    """Return True if the process that made a folder has ended, by the number in its name."""
     number = folder.name.removeprefix(_prefix(path)).partition("-")[0]
     if not number.isdecimal():
         return False

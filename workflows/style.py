@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from chunkfold.workflows.describe import Description
 
 _MOST_ROWS = 40
-"""Of a histogram."""
+"""The most rows of a histogram."""
 _BAR = 40
 """Characters of a histogram's longest bar."""
 _SPARKS, _BARS = 24, " ▁▂▃▄▅▆▇█"
@@ -61,7 +61,7 @@ def value_text(value: Any) -> str:
 
 
 def is_bins(value: Any) -> bool:
-    """Whether a result is one histogram."""
+    """Return True if a result is one histogram."""
     return isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype == BIN
 
 

@@ -12,15 +12,17 @@ from typing import Any
 import numpy as np
 
 from chunkfold.errors import PlanError
+from chunkfold.printable import printable
 from chunkfold.results.coordinate import Coordinate
 from chunkfold.results.coordinates import Kept, beside, read_or_left_out
 from chunkfold.results.results import Results
-from chunkfold.workflows.csv_cells import shown
 
 _TIMES = ("s", "ms", "us", "ns")
 """Units of time that Parquet has."""
 _CALENDAR = ("Y", "M", "W", "D", "h", "m")
 """Units of dates that are seconds without loss."""
+_BEGINS = tuple("=+-@\t\r\n＝＋－＠")  # noqa: RUF001 # spreadsheets read wide letters, too
+"""The first characters of a formula, by OWASP's page on CSV injection."""
 
 
 def check_table(out: str | Path) -> None:
@@ -191,3 +193,32 @@ def _known_to_parquet(values: np.ndarray) -> Any:
     if all(issubclass(kind, np.floating) for kind in kinds):
         return [None if value is None else float(value) for value in values]
     return [None if value is None else str(value) for value in values]
+
+
+def shown(cell: Any) -> Any:
+    r"""Return a cell that is `harmless`; a text spelled as `printable` has it.
+
+    >>> shown("a\x1b]0;b\u202ec"), shown("\t=1"), shown(-1.5)
+    ('a\\x1b]0;b\\u202ec', "'\\t=1", -1.5)
+    """
+    kept = harmless(cell)
+    return printable(kept) if isinstance(kept, str) else kept
+
+
+def harmless(cell: Any) -> Any:
+    """Return a cell with a quote before what would be a formula; numbers stay as they are.
+
+    >>> harmless("=1+1"), harmless("-1.5"), harmless(-1.5), harmless("air")
+    ("'=1+1", '-1.5', -1.5, 'air')
+    """
+    if not isinstance(cell, str) or not cell.startswith(_BEGINS) or _is_number(cell):
+        return cell
+    return f"'{cell}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return text[0] in "+-"

@@ -1,4 +1,4 @@
-"""What a run's events add up to: bytes by device, blocks, retries."""
+"""Adds up a run's events: bytes by device, blocks, retries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Tally:
     of_devices: dict[str, int] = field(default_factory=dict)
     """Decoded bytes folded on each device, of chunks that are stored, by identity."""
     _blocks: dict[tuple[str, int], BlockProgress] = field(default_factory=dict)
-    """By read and number: a further read of the data is no retry."""
+    """Progress by read and number: a further read of the data is not a retry."""
 
     @property
     def retries(self) -> int:

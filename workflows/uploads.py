@@ -20,7 +20,7 @@ from chunkfold.stores.remote import (
 
 EXISTS = "exists; remove it, choose another, or overwrite it (--overwrite)"
 _ROOT = "zarr.json"
-"""What makes a folder a Zarr; uploaded last."""
+"""The file that makes a folder a Zarr; it is uploaded last."""
 
 
 def _opened(out: str) -> tuple[Any, str]:

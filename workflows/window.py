@@ -12,16 +12,16 @@ from typing import Any, Protocol, TypeVar
 
 from distributed import get_client
 
-from chunkfold.awake import Awake
 from chunkfold.errors import ClusterError
 from chunkfold.running.on_cluster import OnCluster
 from chunkfold.settings import wait_seconds
+from chunkfold.suspend_clock import Awake
 
 T = TypeVar("T")
 _SETTLE_DEADLINE_S = 20.0
 """Longest wait for calls that are under way when another has failed, in seconds."""
 _LOOK_EVERY_S = 0.5
-"""How often to look after the workers, while no call ends, in seconds."""
+"""Seconds between checks of the workers while no call ends."""
 
 
 def in_window(call: Callable[[T], None], items: Iterable[T]) -> None:

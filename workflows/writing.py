@@ -16,8 +16,8 @@ from chunkfold.workflows.results import groups_json, labels_json
 from chunkfold.workflows.tables import check_table, write_csv, write_parquet
 
 ByKey = Mapping[str, Results]
-"""What was reduced, by the name that an output has for it; the key of one alone may be empty: its
-results then stand at the top."""
+"""Results by the name that an output has for the source; a single source may have an empty name:
+its results are then at the top."""
 
 
 def check_writing(out: str | Path, options: Options, *, overwrite: bool = False) -> None:

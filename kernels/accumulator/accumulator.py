@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from chunkfold.kernels.accumulator.component import ELEMENTS, BoundField, Component
-from chunkfold.kernels.accumulator.indices import is_position, reads_index, takes_first
 from chunkfold.kernels.accumulator.packing import Packing
+from chunkfold.kernels.accumulator.traits import traits_of
 from chunkfold.kernels.dtypes import STORED
 from chunkfold.kernels.expressions.nodes import INDEX, constant, walk
 from chunkfold.kernels.monoid.trees import COLLECTIVES
@@ -198,7 +198,7 @@ class Accumulator:
         """Whether built-ins of devices put together what work-items hold, in every component."""
         scalars = [part for part in self.components if part.table is None]
         return not self.exact and all(
-            is_position(part) or all(field.op in COLLECTIVES for field in part.fields)
+            traits_of(part).is_position or all(field.op in COLLECTIVES for field in part.fields)
             for part in scalars
         )
 
@@ -217,12 +217,12 @@ class Accumulator:
     @cached_property
     def uses_index(self) -> bool:
         """Whether any tree reads the index."""
-        return any(map(reads_index, self.components))
+        return any(traits_of(part).reads_index for part in self.components)
 
     @cached_property
     def takes_first(self) -> bool:
         """Whether equal elements leave what the first does, in all that reads the index."""
-        return all(map(takes_first, self.components))
+        return all(traits_of(part).takes_first for part in self.components)
 
 
 def _without_elements(field: BoundField) -> BoundField:

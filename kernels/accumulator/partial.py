@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from chunkfold.kernels.accumulator.accumulator import COUNTS, Accumulator
-from chunkfold.kernels.accumulator.indices import reads_index
+from chunkfold.kernels.accumulator.traits import traits_of
 from chunkfold.kernels.dtypes import literal_value
 from chunkfold.kernels.exact.limbs import settled
 
@@ -156,7 +156,7 @@ def taken(accumulator: Accumulator, partial: Partial, outputs: np.ndarray) -> Pa
 def without_indices(accumulator: Accumulator, partial: Partial) -> Partial:
     """Return a partial as if what reads the index had seen no element."""
     nothing = zero_partial(accumulator, partial.outputs).arrays
-    indexed = {n for n, part in enumerate(accumulator.components) if reads_index(part)}
+    indexed = {n for n, part in enumerate(accumulator.components) if traits_of(part).reads_index}
     told = {s.name: nothing[s.name] for s in accumulator.slots if s.component in indexed}
     return replace(partial, arrays={**partial.arrays, **told})
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator, Slot
 from chunkfold.kernels.accumulator.component import BoundField, Component
-from chunkfold.kernels.accumulator.indices import is_position
 from chunkfold.kernels.accumulator.partial import Partial
+from chunkfold.kernels.accumulator.traits import traits_of
 from chunkfold.kernels.binding.reference import Reference, elements_of
 from chunkfold.kernels.dtypes import literal_value
 from chunkfold.kernels.errors import MonoidError
@@ -120,7 +120,7 @@ def _folded(part: Component, elements: Elements) -> dict[BoundField, np.ndarray]
         if table.adds:
             return {table: _added(table, elements, there)}
         return {table: np.array([_counts(row[held], table) for row, held in rows])}
-    return (_placed if is_position(part) else _combined)(part, lifted, there)
+    return (_placed if traits_of(part).is_position else _combined)(part, lifted, there)
 
 
 def _counts(numbers: np.ndarray, table: BoundField) -> np.ndarray:

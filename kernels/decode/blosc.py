@@ -9,7 +9,7 @@ import pyopencl as cl
 
 from chunkfold.kernels.decode import lz4, zstd
 from chunkfold.kernels.decode.lz4 import MOST_BYTES, STREAM, Lz4Streams
-from chunkfold.kernels.decode.workspace import Workspace
+from chunkfold.kernels.decode.workspace import DeviceChunks, Workspace
 from chunkfold.kernels.decode.zstd import Zstd
 from chunkfold.kernels.program.device_context import DeviceContext
 
@@ -36,27 +36,20 @@ class Blosc:
         self._table = self._kernel("blosc_streams", "blosc/streams.cl")
         self._streams = Lz4Streams(opened)
 
-    def _kernel(self, name: str, file: str, *options: str) -> cl.Kernel:
-        return cl.Kernel(self._opened.standalone(*_FILES, file, options=options), name)
+    def _kernel(self, name: str, *files: str, options: tuple[str, ...] = ()) -> cl.Kernel:
+        return cl.Kernel(self._opened.standalone(*_FILES, *files, options=options), name)
 
     @cached_property
     def _zstd(self) -> Zstd:
         return Zstd(self._opened)
 
-    def decode(
-        self,
-        workspace: Workspace,
-        stored: cl.Buffer,
-        places: np.ndarray,
-        sizes: np.ndarray,
-        decoded: cl.Buffer,
-        to: np.ndarray,
-        nbytes: int,
-    ) -> bool:
-        """Decode chunks of so many bytes each: see `Zstd.decode`.
+    def decode(self, workspace: Workspace, given: DeviceChunks) -> bool:
+        """Decode chunks of as many bytes each: see `Zstd.decode`.
 
         Chunks with elements of different widths, shuffled, are left to the host, too.
         """
+        stored, places, sizes, decoded, to, _ = given
+        nbytes = int(given.nbytes)
         if nbytes > MOST_BYTES:
             return False
         chunks, size = workspace.pinned("blosc", len(places), _CHUNK), np.uint32(nbytes)
@@ -89,8 +82,10 @@ class Blosc:
             each = each[each["kind"] == _ZSTD_STREAM]
             if each["size"].sum() > sizes.sum():  # they overlap: the same is decoded many times
                 return False
-            where = each["from"], each["size"], target, each["to"], each["room"]
-            if len(each) and not self._zstd.decode(workspace, stored, *where):
+            frames = DeviceChunks(
+                *(stored, each["from"], each["size"], target, each["to"], each["room"])
+            )
+            if len(each) and not self._zstd.decode(workspace, frames):
                 return False
         if len(widths):
             self._unshuffle(workspace, int(widths[0]), target, decoded, table, len(chunks), size)
@@ -107,7 +102,8 @@ class Blosc:
         count: int,
         size: np.uint32,
     ) -> None:
-        kernel = self._kernel("unshuffle", "blosc/unshuffle.cl", f"-DWIDTH={width}")
+        files, options = ("shuffled.clh", "blosc/unshuffle.cl"), (f"-DWIDTH={width}",)
+        kernel = self._kernel("unshuffle", *files, options=options)
         shape = (-(-int(size) // (_UNIT * width)), count), (_UNSHUFFLE_LANES, 1)
         workspace.launch(kernel, *shape, shuffled, decoded, table, size)
 

@@ -4,42 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import Lock
-from typing import Protocol
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 import numcodecs
 import numpy as np
 import pyopencl as cl
 
+from chunkfold.kernels.decode.codec_chain import Filter
 from chunkfold.kernels.decode.stored_chunks import in_places
-from chunkfold.kernels.decode.workspace import Workspace
+from chunkfold.kernels.decode.workspace import DeviceChunks, Workspace
 from chunkfold.kernels.errors import BuildError, DeviceError
 from chunkfold.kernels.program.device_context import DeviceContext
 
 _NBYTES = 200_000
 """Decoded bytes of a chunk that is tried: of several blocks."""
-_known: WeakKeyDictionary[DeviceContext, dict[str, bool]] = WeakKeyDictionary()
+_ELEMENTS, _CHUNKS = 10_007, 3
+"""Elements of a chunk whose filter is tried, and such chunks."""
+DecodeStage = str | Filter
+"""A compressor, by its name, or a filter."""
+_known: WeakKeyDictionary[DeviceContext, dict[DecodeStage, bool]] = WeakKeyDictionary()
 _lock = Lock()
 
 
 class ChunkCodec(Protocol):
     """The kernels of a codec."""
 
-    def decode(
-        self,
-        workspace: Workspace,
-        stored: cl.Buffer,
-        places: np.ndarray,
-        sizes: np.ndarray,
-        decoded: cl.Buffer,
-        to: np.ndarray,
-        nbytes: int,
-    ) -> bool:
+    def decode(self, workspace: Workspace, given: DeviceChunks) -> bool:
         """Decode chunks: see `zstd.Zstd.decode`."""
 
 
 def tried(
-    opened: DeviceContext, name: str, make: Callable[[], ChunkCodec], workspace: Workspace
+    opened: DeviceContext, name: DecodeStage, make: Callable[[], ChunkCodec], workspace: Workspace
 ) -> ChunkCodec | None:
     """Make a codec's kernels; None if they do not build or decode wrong on this device.
 
@@ -57,24 +53,49 @@ def tried(
         return codec if known[name] else None
 
 
-def _decodes_right(name: str, codec: ChunkCodec, workspace: Workspace) -> bool:
-    raws = list(_raws())
-    stored = [bytes(encoder.encode(raw)) for encoder in _ENCODERS[name] for raw in raws]
-    sizes = np.array([len(one) for one in stored])
-    places = in_places(sizes)
+def _decodes_right(name: DecodeStage, codec: ChunkCodec, workspace: Workspace) -> bool:
+    stored, wanted = _filtered(name) if isinstance(name, Filter) else _compressed(name)
+    nbytes, sizes = wanted[0].nbytes, np.array([len(one) for one in stored])
+    places, to = in_places(sizes), in_places(np.full(len(stored), nbytes))
     memory = np.zeros(int(places[-1] + sizes[-1]), np.uint8)
     for place, one in zip(places, stored, strict=True):
         memory[place : place + len(one)] = np.frombuffer(one, np.uint8)
-    given = workspace.room("stored", memory.nbytes)
-    decoded = workspace.room("decoded", _NBYTES * len(stored))
+    found = np.empty(int(to[-1]) + nbytes, np.uint8)
+    given, decoded = (
+        workspace.room("stored", memory.nbytes),
+        workspace.room("decoded", found.nbytes),
+    )
     cl.enqueue_copy(workspace.queue, given, memory)
-    to = np.arange(len(stored)) * _NBYTES
-    if not codec.decode(workspace, given, places, sizes, decoded, to, _NBYTES):
+    if not codec.decode(workspace, DeviceChunks(given, places, sizes, decoded, to, nbytes)):
         return False
-    found = np.empty(_NBYTES * len(stored), np.uint8)
     cl.enqueue_copy(workspace.queue, found, decoded)
-    wanted = np.concatenate([raw.view(np.uint8) for raw in raws] * len(_ENCODERS[name]))
-    return bool((found == wanted).all())
+    return all(
+        found[at : at + nbytes].tobytes() == one.tobytes()
+        for at, one in zip(to, wanted, strict=True)
+    )
+
+
+_Samples = tuple[Sequence[bytes], Sequence[np.ndarray]]
+"""Chunks as they are stored, and what they decode to: of each as many bytes."""
+
+
+def _compressed(name: str) -> _Samples:
+    raws = list(_raws())
+    stored = [bytes(encoder.encode(raw)) for encoder in _ENCODERS[name] for raw in raws]
+    return stored, raws * len(_ENCODERS[name])
+
+
+def _filtered(name: Filter) -> _Samples:
+    """Return elements of any bits, which every filter that devices undo decodes."""
+    rng, settings = np.random.default_rng(0), {"dtype": name.decoded, "astype": name.encoded}
+    codec: Any = numcodecs.Shuffle(name.decoded.itemsize)
+    if name.name == "delta":
+        codec = numcodecs.Delta(**settings)
+    elif name.name == "fixedscaleoffset":
+        codec = numcodecs.FixedScaleOffset(name.offset, name.scale, **settings)
+    stored = [rng.bytes(_ELEMENTS * name.encoded.itemsize) for _ in range(_CHUNKS)]
+    with np.errstate(all="ignore"):
+        return stored, [np.asarray(codec.decode(one)) for one in stored]
 
 
 def _raws() -> Iterator[np.ndarray]:

@@ -13,10 +13,12 @@ import pyopencl as cl
 
 from chunkfold.kernels.decode import blosc, zstd
 from chunkfold.kernels.decode.blosc import Blosc
-from chunkfold.kernels.decode.decode_trial import ChunkCodec, tried
+from chunkfold.kernels.decode.codec_chain import CODECS, CodecChain, Filter
+from chunkfold.kernels.decode.decode_trial import ChunkCodec, DecodeStage, tried
+from chunkfold.kernels.decode.filters import FilterKernel
 from chunkfold.kernels.decode.lz4 import Lz4
-from chunkfold.kernels.decode.stored_chunks import ALIGNED, CODECS, PLAIN, Boxes, StoredChunks
-from chunkfold.kernels.decode.workspace import Workspace
+from chunkfold.kernels.decode.stored_chunks import ALIGNED, Boxes, StoredChunks, in_places
+from chunkfold.kernels.decode.workspace import DeviceChunks, Workspace
 from chunkfold.kernels.decode.zstd import Zstd
 from chunkfold.kernels.program.device_context import DeviceContext
 
@@ -28,6 +30,8 @@ _ROOMS: Mapping[str, Callable[[int, int], int]] = {
     "blosc": blosc.room_bytes,
 }
 """What those take that need more than a few words for each chunk."""
+_BUFFERS = ("decoded", "filtered")
+"""What each codec decodes into, in turn."""
 _UNITS = {16: "uint4", 8: "uint2", 4: "uint", 2: "ushort", 1: "uchar"}
 _PLACE_LANES = 64
 
@@ -37,7 +41,7 @@ class DeviceDecoder:
 
     def __init__(self, opened: DeviceContext) -> None:
         self._opened, self._workspace = opened, Workspace(opened)
-        self._codecs: dict[str, ChunkCodec | None] = {}
+        self._codecs: dict[DecodeStage, ChunkCodec | None] = {}
 
     def room_for(self, chunks: StoredChunks) -> cl.Buffer:
         """Return the buffer that chunks are to be brought into; raises as `decode`."""
@@ -56,29 +60,42 @@ class DeviceDecoder:
         DeviceError
             If the device fails, or has no room.
         """
-        workspace, count, stored = self._workspace, len(chunks.places), self.room_for(chunks)
+        workspace, stored, places = self._workspace, self.room_for(chunks), chunks.places
         workspace.after(after)
-        if chunks.codec == PLAIN:
-            self._place(stored, chunks.places, chunks, region)
-            return True
-        codec = self._codec(chunks.codec)
-        if codec is None:
+        stages = self._stages(chunks.codecs)
+        if stages is None:
             return False
-        step = -(-chunks.nbytes // ALIGNED) * ALIGNED
-        straight, to = chunks.boxes is None and step == chunks.nbytes, np.arange(count) * step
-        decoded = region if straight else workspace.room("decoded", count * step)
-        given = workspace, stored, chunks.places, chunks.sizes, decoded, to, chunks.nbytes
-        if not codec.decode(*given):
-            return False
-        if not straight:
-            self._place(decoded, to, chunks, region)
+        sizes, given = chunks.codecs.sizes(chunks.nbytes), chunks.sizes
+        made = sizes[len(sizes) - len(stages) :]
+        straight = chunks.boxes is None and chunks.nbytes % ALIGNED == 0
+        for number, (stage, nbytes) in enumerate(zip(stages, made, strict=True)):
+            to = in_places(np.full(len(places), nbytes))
+            if straight and number == len(stages) - 1:
+                into = region
+            else:
+                into = workspace.room(_BUFFERS[number % 2], int(to[-1]) + nbytes)
+            if not stage.decode(workspace, DeviceChunks(stored, places, given, into, to, nbytes)):
+                return False
+            stored, places, given = into, to, np.full(len(to), nbytes)
+        if stages and straight:
+            workspace.finish()
+        else:
+            self._place(stored, places, chunks, region)
         return True
 
-    def _codec(self, name: str) -> ChunkCodec | None:
+    def _stages(self, codecs: CodecChain) -> list[ChunkCodec] | None:
+        """Return the kernels of codecs; None if some decode wrong on this device."""
+        names: list[DecodeStage] = [*codecs.compressors, *codecs.filters]
+        found = [self._codec(name) for name in names]
+        return [one for one in found if one is not None] if None not in found else None
+
+    def _codec(self, name: DecodeStage) -> ChunkCodec | None:
         """Return a codec's kernels; None if they decode wrong on this device."""
         if name not in self._codecs:
-            make = partial(_KERNELS[name], self._opened)
+            kernels = FilterKernel if isinstance(name, Filter) else _KERNELS[name]
+            given = (self._opened, name) if isinstance(name, Filter) else (self._opened,)
             # Not in the workspace: chunks are there already.
+            make = partial(kernels, *given)
             self._codecs[name] = tried(self._opened, name, make, Workspace(self._opened))
         return self._codecs[name]
 
@@ -120,9 +137,16 @@ class DeviceDecoder:
         workspace.read(geometry, given[:1])
 
 
-def room_bytes(codec: str, nbytes: int, chunk_bytes: int) -> int:
-    """Return the most bytes that chunks take of a device; `nbytes` are those of all, decoded."""
-    return _ROOMS[codec](nbytes, chunk_bytes) if codec in _ROOMS else 0
+def room_bytes(codecs: CodecChain, count: int, chunk_bytes: int) -> int:
+    """Return the most bytes that so many chunks take of a device, beside what is stored.
+
+    `chunk_bytes` are those of one, decoded.
+    """
+    stages = len(codecs.compressors) + len(codecs.filters)
+    sizes = codecs.sizes(chunk_bytes)
+    buffers = min(stages, len(_BUFFERS)) * count * max(sizes)
+    room = _ROOMS.get(codecs.compressor)
+    return buffers + (0 if room is None else room(count * sizes[0], sizes[0]))
 
 
 def _one_behind_another(chunks: StoredChunks) -> Boxes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyopencl as cl
 
-from chunkfold.kernels.decode.workspace import Workspace
+from chunkfold.kernels.decode.workspace import DeviceChunks, Workspace
 from chunkfold.kernels.program.device_context import DeviceContext
 
 STREAM = np.dtype(
@@ -48,18 +48,10 @@ class Lz4:
     def __init__(self, opened: DeviceContext) -> None:
         self._streams = Lz4Streams(opened)
 
-    def decode(
-        self,
-        workspace: Workspace,
-        stored: cl.Buffer,
-        places: np.ndarray,
-        sizes: np.ndarray,
-        decoded: cl.Buffer,
-        to: np.ndarray,
-        nbytes: int,
-    ) -> bool:
-        """Decode chunks of so many bytes each: see `Zstd.decode`."""
-        if sizes.min() < _SIZE_BYTES or max(sizes.max(), nbytes) > MOST_BYTES:
+    def decode(self, workspace: Workspace, given: DeviceChunks) -> bool:
+        """Decode chunks: see `Zstd.decode`."""
+        stored, places, sizes, decoded, to, nbytes = given
+        if sizes.min() < _SIZE_BYTES or max(sizes.max(), np.max(nbytes)) > MOST_BYTES:
             return False
         table = workspace.pinned("streams", len(places), STREAM)
         found = workspace.pinned("failed", 1, np.dtype(np.int32))

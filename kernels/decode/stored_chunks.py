@@ -9,12 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-CODECS = ("zstd", "blosc", "lz4")
-"""Codecs that a device decodes."""
-BLOSC_COMPRESSORS = ("lz4", "lz4hc", "zstd")
-"""Compressors whose streams it decodes, within Blosc."""
-PLAIN = "bytes"
-"""The codec of chunks that are stored as they are."""
+from chunkfold.kernels.decode.codec_chain import CodecChain
+
 ALIGNED = 16
 """Stored chunks begin at multiples of so many bytes: kernels read whole vectors."""
 
@@ -37,7 +33,7 @@ class StoredChunks(NamedTuple):
     """Where each begins in a buffer, multiples of `ALIGNED`, int64, ascending."""
     sizes: np.ndarray
     """Stored bytes of each."""
-    codec: str
+    codecs: CodecChain
     nbytes: int
     """Decoded bytes of each chunk."""
     itemsize: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyopencl as cl
@@ -14,6 +14,21 @@ from chunkfold.kernels.program.device_context import DeviceContext, device_error
 
 PADDING = 64
 """Bytes behind what a buffer holds: kernels read whole words."""
+
+
+class DeviceChunks(NamedTuple):
+    """Chunks in a device's memory, and where they are decoded to."""
+
+    stored: cl.Buffer
+    places: np.ndarray
+    """Where each begins in `stored`, which has 64 bytes more than they need."""
+    sizes: np.ndarray
+    """Bytes of each there."""
+    decoded: cl.Buffer
+    to: np.ndarray
+    """Where each goes in `decoded`."""
+    nbytes: int | np.ndarray
+    """Decoded bytes of every chunk, or of each."""
 
 
 class Workspace:
@@ -72,6 +87,13 @@ class Workspace:
         """Wait for all that was enqueued, and read pinned values back."""
         with device_errors(self.opened.device, "decoding"):
             event = cl.enqueue_copy(self.queue, values, buffer, is_blocking=False)
+            self.queue.flush()
+        wait_watched(self.opened.device, event, "decoding")
+
+    def finish(self) -> None:
+        """Wait for all that was enqueued."""
+        with device_errors(self.opened.device, "decoding"):
+            event = cl.enqueue_marker(self.queue)
             self.queue.flush()
         wait_watched(self.opened.device, event, "decoding")
 

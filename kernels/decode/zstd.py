@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyopencl as cl
 
-from chunkfold.kernels.decode.workspace import Workspace
+from chunkfold.kernels.decode.workspace import DeviceChunks, Workspace
 from chunkfold.kernels.program.device_context import DeviceContext
 
 _CHUNK = np.dtype(
@@ -61,27 +61,12 @@ class Zstd:
         self._bytes = kernel("found_bytes", "zstd/bytes.cl")
         self._checksums = kernel("checksums", "zstd/checksums.cl")
 
-    def decode(
-        self,
-        workspace: Workspace,
-        stored: cl.Buffer,
-        places: np.ndarray,
-        sizes: np.ndarray,
-        decoded: cl.Buffer,
-        to: np.ndarray,
-        nbytes: int | np.ndarray,
-    ) -> bool:
-        """Decode chunks of so many bytes each; False if one is not as the format says, or refused.
+    def decode(self, workspace: Workspace, given: DeviceChunks) -> bool:
+        """Decode chunks; False if one is not as the format says, or refused.
 
-        Parameters
-        ----------
-        places, sizes
-            Bytes of each chunk in `stored`, which has 64 bytes more than they need.
-        to
-            Where each goes in `decoded`: a multiple of 16 if it has a checksum.
-        nbytes
-            Decoded bytes of every chunk, or of each.
+        Those that have a checksum go to multiples of 16.
         """
+        stored, places, sizes, decoded, to, nbytes = given
         count = np.uint32(len(places))
         chunks = workspace.pinned("chunks", len(places), _CHUNK)
         chunks["from"], chunks["size"], chunks["to"], chunks["room"] = places, sizes, to, nbytes
@@ -122,8 +107,8 @@ class Zstd:
         )
         long = total >= _LONG_BLOCKS * len(places) and chunks["room"].min() >= _LONG
         if long and len(places) < _FEW:
-            given = matches, firsts, literals
-            self._copy_by_block(workspace, stored, blocks, total, table, given, decoded, chunks)
+            found = matches, firsts, literals
+            self._copy_by_block(workspace, stored, blocks, total, table, found, decoded, chunks)
         else:
             workspace.launch(
                 *(self._matches, (len(places) * self._match_lanes,), (self._match_lanes,)),

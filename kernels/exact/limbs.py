@@ -78,6 +78,13 @@ class Limbs:
         return self.power == 2 and self.low == 2 * FORMATS["float64"].least
 
     @property
+    def format(self) -> Format | None:
+        """The format whose values, or squares, are summed; None for other polynomials."""
+        forms = FORMATS.values()
+        of_power = (form for form in forms if self.power * form.least == self.low)
+        return next(of_power, None) if self.power else None
+
+    @property
     def entries(self) -> int:
         """Counters of the table."""
         return self.count + SPECIALS

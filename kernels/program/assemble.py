@@ -7,9 +7,9 @@ from functools import lru_cache
 from importlib import resources
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
+from chunkfold.kernels.opencl.opencl_code import library
 from chunkfold.kernels.program.header import header
 from chunkfold.kernels.program.keyed_header import keyed_header
-from chunkfold.kernels.program.opencl_code import library
 
 _GENERATED = {"monoid.clh": header, "keyed/generated.clh": keyed_header}
 """Headers that are made for the reduction at hand."""

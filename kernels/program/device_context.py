@@ -18,11 +18,11 @@ from chunkfold.kernels.device.callers_queue import CallersQueue, runs_here
 from chunkfold.kernels.device.device import Device
 from chunkfold.kernels.device.host import all_devices, handle_of
 from chunkfold.kernels.errors import BuildError, DeviceError
+from chunkfold.kernels.opencl.opencl_code import library
 from chunkfold.kernels.program.assemble import assemble, located
 from chunkfold.kernels.program.binaries import built
 from chunkfold.kernels.program.build_options import build_options, division, language_pragmas
 from chunkfold.kernels.program.header import divides, needs_fp64
-from chunkfold.kernels.program.opencl_code import library
 from chunkfold.kernels.program.options import KEYED, Tuning
 
 _KEPT = 4

@@ -10,14 +10,14 @@ from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.expressions.emit import tables
 from chunkfold.kernels.expressions.meanings import MEANINGS
 from chunkfold.kernels.expressions.nodes import walk
+from chunkfold.kernels.kinds import kinds_of
+from chunkfold.kernels.kinds.exact_grid import grid_joined, grid_steps, grid_sums, has_grid
+from chunkfold.kernels.kinds.kind import Kind
+from chunkfold.kernels.kinds.position import positions, where_positions
 from chunkfold.kernels.monoid.accumulate import CARRY_AFTER
-from chunkfold.kernels.program.inputs import inputs
-from chunkfold.kernels.program.kind import Kind
-from chunkfold.kernels.program.kinds import kinds_of
+from chunkfold.kernels.opencl.inputs import inputs
+from chunkfold.kernels.opencl.opencl_code import generated, joined, library
 from chunkfold.kernels.program.memory import memory
-from chunkfold.kernels.program.opencl_code import generated, joined, library
-from chunkfold.kernels.program.position import positions, where_positions
-from chunkfold.kernels.program.pre_rounding import grid_joined, grid_steps, grid_sums, has_grid
 from chunkfold.kernels.program.transpose import turns
 
 

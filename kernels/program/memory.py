@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.dtypes import FIELD
-from chunkfold.kernels.program.kind import Kind
-from chunkfold.kernels.program.opencl_code import joined
+from chunkfold.kernels.kinds.kind import Kind
+from chunkfold.kernels.opencl.opencl_code import joined
 
 
 class SlotInMemory(NamedTuple):

@@ -1,98 +1,46 @@
-"""What of an accumulator work-items share by key: sums as integers, extremes, counters."""
+"""Which parts of an accumulator work-items share by key: sums as integers, extremes, counters."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import numpy as np
-
 from chunkfold.kernels.accumulator.accumulator import Accumulator
-from chunkfold.kernels.accumulator.component import BoundField, Component, exact_field
-from chunkfold.kernels.accumulator.indices import is_position
+from chunkfold.kernels.accumulator.component import Component
+from chunkfold.kernels.accumulator.traits import Deposit, traits_of
 from chunkfold.kernels.device.device import Device
-from chunkfold.kernels.exact.limbs import FORMATS, Format, Limbs
-from chunkfold.kernels.exact.polynomials import PolynomialError
-from chunkfold.kernels.expressions.nodes import constant_value, walk
-from chunkfold.kernels.program.joins import emptied, joins
-from chunkfold.kernels.program.opencl_code import defined
+from chunkfold.kernels.kinds.exact_digits import MOST_DIGITS, ordinary_digits
+from chunkfold.kernels.kinds.kind import KeyedPlace
 
-MOST_DIGITS = defined("keyed/digits.clh", "CHF_MOST_DIGITS")
-"""Digits of an exact sum, at most."""
-_BITS = 34
-"""Bits that a digit has at least where up to 2**28 elements are added."""
-FieldAt = tuple[int, int]
-"""The number of a component, and of a field of it."""
+_ARRAYS = {
+    Deposit.EXTREME64: "extremes64", Deposit.COUNT: "counts", Deposit.EXTREME32: "extremes32",
+}  # fmt: skip
+"""Members of `contribution_t` that hold other things than sums."""
+FieldAt = tuple[int, str]
+"""The number of a component, and the name of a field of it, or of its state."""
 
 
 def is_shared(device: Device, part: Component, *, many: bool) -> bool:
-    """Whether work-items share a component's accumulator: integers that are added or compared.
+    """Return whether work-items share a component's accumulator: integers, added or compared.
 
-    Or its state, if that is sums of integers. Counters, positions and sums of floats that may round
-    are shared if there are `many` work-items: there is no room for each one's own.
+    Counters, positions and sums of floats that may round are shared if there are `many` work-items:
+    not each has room for its own.
     """
-    if part.limbs is not None:
-        return _in_digits(part.limbs)
-    if part.table is not None:
-        return many
-    if is_position(part):
-        return many and _compares64(device)
-    if many and device.fp64 and exact_form(part) is not None:
+    traits = traits_of(part)
+    if many and device.fp64 and traits.exact is not None:
         return True
-    return _shares_fields(device, part) or bool(summed_state(part))
-
-
-def exact_form(part: Component) -> Component | None:
-    """Return a sum of floats, or of their squares, that may round as one that does not; else None.
-
-    To add floats up together work-items need integers, whose sums are exact.
-    """
-    (field, *others) = part.fields
-    if others or part.state or part.limbs or field.op != "add" or "float" not in field.dtype:
-        return None
-    read = {one.arg[0]: one.dtype for one in walk([field.lift]) if one.op == "input"}
-    values = [read.get(n, np.dtype(np.float64)) for n in range(1 + max(read, default=0))]
-    try:
-        exact = replace(part, fields=(exact_field(field.name, field.lift, values),))
-    except PolynomialError:
-        return None
-    return exact if exact.limbs is not None and _in_digits(exact.limbs) else None
-
-
-def _shares_fields(device: Device, part: Component) -> bool:
-    """Whether work-items can share fields as they are, whatever state a component has."""
-    compares = _compares64(device)
-    return all(
-        field.op == "add" or (field.op in ("min", "max") and (compares or "32" in field.dtype))
-        for field in part.fields
-    ) and all("int" in field.dtype for field in part.fields)
+    adds = {what for what, _ in traits.deposits}
+    if not many and adds & {Deposit.COUNTER, Deposit.INDEX}:
+        return False
+    wide = adds & {Deposit.EXTREME64, Deposit.INDEX}
+    return bool(adds) and (not wide or _compares64(device))
 
 
 def _compares64(device: Device) -> bool:
-    """Whether work-items can keep the greatest of 64-bit integers together."""
+    """Return whether work-items can keep the greatest of 64-bit integers together."""
     extended = "cl_khr_int64_extended_atomics" in device.extensions
     return extended and device.lacks("int64_atomics") is None
-
-
-def summed_state(part: Component) -> tuple[str, ...]:
-    """Return the fields of a component's state, if the state of many elements is the sum of theirs.
-
-    They are 64 bits each; a narrower one that a step always empties into them is left out.
-    """
-    state = part.state
-    if state is None or state.first:
-        return ()
-    gone, added = emptied(state), joins(state)
-    kept = tuple(name for name, _, _ in state.fields if name not in gone)
-    sums = all(tree.op == "add" and tree.dtype.kind in "iu" for tree in added.values())
-    wide = all(state.dtypes[name] in ("int64", "uint64") for name in kept)
-    return kept if added and sums and wide else ()
-
-
-def _counts(field: BoundField) -> bool:
-    """Whether a sum adds 1 for each element: 32 bits do for those of a work-group."""
-    return field.op == "add" and field.lift.op == "constant" and constant_value(field.lift) == 1
 
 
 @dataclass(frozen=True)
@@ -103,104 +51,79 @@ class SharedLayout:
     """Of nothing else, in the form with limbs."""
 
     @cached_property
-    def exact(self) -> tuple[int, ...]:
-        """Numbers of the components that are exact sums."""
-        parts = enumerate(self.accumulator.components)
-        return tuple(number for number, part in parts if part.limbs)
-
-    @cached_property
-    def sums(self) -> tuple[FieldAt, ...]:
-        """Other sums, of 64 bits."""
-        return tuple(p for p, f in self._others if f.op == "add" and not _counts(f))
-
-    @cached_property
-    def states(self) -> tuple[tuple[int, str], ...]:
-        """Numbers of the components whose states are summed, and their fields: 64 bits each."""
-        parts = enumerate(self.accumulator.components)
-        return tuple((number, name) for number, part in parts for name in summed_state(part))
-
-    @cached_property
-    def extremes64(self) -> tuple[FieldAt, ...]:
-        """Extremes of 64 bits."""
-        return tuple(p for p, f in self._others if f.op != "add" and "64" in f.dtype)
-
-    @cached_property
-    def counts(self) -> tuple[FieldAt, ...]:
-        """Counts of elements."""
-        return tuple(p for p, f in self._others if _counts(f))
-
-    @cached_property
-    def extremes32(self) -> tuple[FieldAt, ...]:
-        """Extremes of 32 bits."""
-        return tuple(p for p, f in self._others if f.op != "add" and "32" in f.dtype)
-
-    @cached_property
-    def counters(self) -> tuple[int, ...]:
-        """Numbers of the components that are counters: those stand beside limbs."""
-        parts = enumerate(self.accumulator.components)
-        return tuple(number for number, part in parts if part.table and not part.limbs)
-
-    @cached_property
-    def indices(self) -> tuple[int, ...]:
-        """Numbers of the components that are positions: their extremes are among the others."""
-        parts = enumerate(self.accumulator.components)
-        return tuple(number for number, part in parts if is_position(part))
+    def places(self) -> Mapping[Deposit, tuple[FieldAt, ...]]:
+        """The fields that add each kind of thing to tables."""
+        found = {
+            what: [(number, name) for number, kind, name in self._deposits if kind is what]
+            for what in Deposit
+        }
+        return {what: tuple(places) for what, places in found.items()}
 
     @property
-    def _others(self) -> list[tuple[FieldAt, BoundField]]:
+    def _deposits(self) -> list[tuple[int, Deposit, str]]:
         return [
-            ((number, at), field)
+            (number, what, name)
             for number, part in enumerate(self.accumulator.components)
-            if part.table is None and part.state is None
-            for at, field in enumerate(part.fields)
-            if isinstance(field.op, str)
+            for what, name in traits_of(part).deposits
         ]
+
+    @property
+    def exact(self) -> tuple[FieldAt, ...]:
+        """Exact sums, as digits."""
+        return self.places[Deposit.DIGITS]
+
+    @property
+    def sums(self) -> tuple[FieldAt, ...]:
+        """Sums of 64 bits, of fields and then of states."""
+        return self.places[Deposit.SUM] + self.places[Deposit.STATE]
+
+    @cached_property
+    def word_of(self) -> Mapping[FieldAt, int]:
+        """The number of each field's first word in an entry of global memory."""
+        single = (Deposit.EXTREME64, Deposit.COUNT, Deposit.EXTREME32, Deposit.INDEX)
+        others = [*self.sums, *(at for what in single for at in self.places[what])]
+        digits = MOST_DIGITS * len(self.exact)
+        words = {at: MOST_DIGITS * n for n, at in enumerate(self.exact)}
+        return words | {at: n for n, at in enumerate(others, digits)}
+
+    def place_of(self, number: int) -> KeyedPlace:
+        """Return where what a component adds is in tables."""
+        words = {name: word for (own, name), word in self.word_of.items() if own == number}
+        targets = {name: f"p->sums[{word}]" for name, word in words.items()}
+        for what, array in _ARRAYS.items():
+            for n, (own, name) in enumerate(self.places[what]):
+                if own == number:
+                    targets[name] = f"p->{array}[{n}]"
+        return KeyedPlace(
+            targets,
+            words,
+            exact=sum(own < number for own, _ in self.exact),
+            counter=sum(own < number for own, _ in self.places[Deposit.COUNTER]),
+            table=sum(one.entries for one in self.accumulator.tables if one.component < number),
+        )
 
     @property
     def words(self) -> int:
         """Words of 64 bits of each entry in global memory."""
-        single = (
-            *(self.sums, self.states, self.extremes64, self.counts, self.extremes32),
-            self.indices,
-        )
-        return 2 * (MOST_DIGITS * len(self.exact) + sum(map(len, single)))
+        return 2 * (len(self.word_of) + (MOST_DIGITS - 1) * len(self.exact))
 
     def key_bytes(self, digits: int) -> int:
         """Bytes of local memory for each key."""
-        wide = digits * len(self.exact) + len(self.sums) + len(self.states) + len(self.extremes64)
-        return 8 * wide + 4 * (len(self.counts) + len(self.extremes32))
+        wide = digits * len(self.exact) + len(self.sums) + len(self.places[Deposit.EXTREME64])
+        narrow = len(self.places[Deposit.COUNT]) + len(self.places[Deposit.EXTREME32])
+        return 8 * wide + 4 * narrow
 
     @property
     def doubles(self) -> int:
         """Doubles that an element adds to an exact sum, at most."""
-        parts = (self.accumulator.components[number] for number in self.exact)
+        parts = (self.accumulator.components[number] for number, _ in self.exact)
         return max((2 if part.limbs and part.limbs.paired else 1 for part in parts), default=1)
 
     @property
     def ordinary_digits(self) -> int:
         """Digits that hold an ordinary value; 1 if there is no exact sum."""
-        return max((ordinary_digits(self.accumulator.components[n]) for n in self.exact), default=1)
-
-
-def ordinary_digits(part: Component) -> int:
-    """Return how many digits hold an ordinary value of an exact sum."""
-    limbs = part.limbs
-    assert limbs is not None
-    form = _form(limbs)
-    assert form is not None
-    return min(MOST_DIGITS, -(-limbs.power * form.precision // _BITS))
-
-
-def _in_digits(limbs: Limbs) -> bool:
-    """Whether what an exact sum is of goes into digits: doubles, or their squares."""
-    return limbs.terms > 0 and _form(limbs) is not None
-
-
-def _form(limbs: Limbs) -> Format | None:
-    """Return the format whose values, or squares, are summed; None for other polynomials."""
-    forms = FORMATS.values()
-    of_power = (form for form in forms if limbs.power * form.least == limbs.low)
-    return next(of_power, None) if limbs.power else None
+        parts = (self.accumulator.components[number] for number, _ in self.exact)
+        return max(map(ordinary_digits, parts), default=1)
 
 
 def split_shareable(
@@ -218,13 +141,13 @@ def with_components(accumulator: Accumulator, numbers: Sequence[int]) -> Accumul
     return replace(accumulator, components=tuple(accumulator.components[n] for n in numbers))
 
 
-def shared_of(device: Device, accumulator: Accumulator, numbers: Sequence[int]) -> SharedLayout:
+def shared_of(accumulator: Accumulator, numbers: Sequence[int]) -> SharedLayout:
     """Return some components, which work-items can share; with a state where that is shared."""
     of = with_components(accumulator, numbers)
-    exact = tuple(exact_form(part) or part for part in of.components)
+    exact = tuple(traits_of(part).exact or part for part in of.components)
     of = replace(of, components=exact).with_limbs()
     parts = tuple(
-        replace(part, state=None) if part.limbs or _shares_fields(device, part) else part
+        part if traits_of(part).shares_state else replace(part, state=None)
         for part in of.components
     )
     return SharedLayout(replace(of, components=parts))

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.dtypes import FIELD
 from chunkfold.kernels.geometry import SHORT_RUN
-from chunkfold.kernels.program.kind import Kind
-from chunkfold.kernels.program.kinds import kinds_of
-from chunkfold.kernels.program.opencl_code import joined
-from chunkfold.kernels.program.vectors import of_two
+from chunkfold.kernels.kinds import kinds_of
+from chunkfold.kernels.kinds.kind import Kind
+from chunkfold.kernels.opencl.element_code import of_two
+from chunkfold.kernels.opencl.opencl_code import joined
 
 _LEVELS = (("halves", 4), ("quarters", 2), ("lanes", 1))
 """What pairs are joined by, and how far apart the runs of a pair are."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.device.device import Device
 from chunkfold.kernels.fold.shapes import MOST_GROUPS
-from chunkfold.kernels.program.inputs import lanes_readable
+from chunkfold.kernels.opencl.inputs import lanes_readable
 from chunkfold.kernels.program.options import STREAMS, TURNED, Loads, Tuning
 from chunkfold.kernels.program.transpose import long_run
 from chunkfold.kernels.tuning.work_groups import work_group_size

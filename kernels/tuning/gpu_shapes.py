@@ -7,11 +7,11 @@ from dataclasses import replace
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.device.device import Device
 from chunkfold.kernels.fold.shapes import MOST_GROUPS
-from chunkfold.kernels.program.inputs import lanes_readable
-from chunkfold.kernels.program.kinds import kinds_of
-from chunkfold.kernels.program.opencl_code import defined
+from chunkfold.kernels.kinds import kinds_of
+from chunkfold.kernels.kinds.position import only_positions
+from chunkfold.kernels.opencl.inputs import lanes_readable
+from chunkfold.kernels.opencl.opencl_code import defined
 from chunkfold.kernels.program.options import Loads, Tuning
-from chunkfold.kernels.program.position import only_positions
 from chunkfold.kernels.tuning.work_groups import fits_local_memory, work_group_size
 
 _FLAT = {1: (16, 4), 2: (8, 8), 4: (4, 8), 8: (4, 4)}

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
+from chunkfold.kernels.accumulator.traits import Deposit
 from chunkfold.kernels.device.device import Device
 from chunkfold.kernels.fold.keyed.layout import KeyedBox
 from chunkfold.kernels.fold.keyed.plan import (
@@ -69,8 +70,8 @@ def explained_by_key(
     """Say how a box is folded by so many keys, and why."""
     tuning, outputs = choice.tuning, layout.outputs
     shared, own = components_by_way(device, accumulator, tuning, way_of(outputs))
-    tables = shared_of(device, accumulator, shared)
-    counters = [shared[n] for n in tables.counters]
+    tables = shared_of(accumulator, shared)
+    counters = [shared[n] for n, _ in tables.places[Deposit.COUNTER]]
     if counters:
         why = "work-items add to the same ones, in global memory"
         yield Reason(f"by label: {_fields(accumulator, counters)}", "counters that are shared", why)

@@ -88,12 +88,12 @@ class TrialRequest:
             [component.rtol for component in self.accumulator.components],
             self._laws,
         ]
-        return _digest(parts)
+        return digest(parts)
 
     @property
     def own_key(self) -> str:
         """Digest of that and of what its monoids are called, which messages name."""
-        return _digest([self.key, self.accumulator.origins])
+        return digest([self.key, self.accumulator.origins])
 
     @property
     def _laws(self) -> list[Any]:
@@ -147,7 +147,8 @@ def verdict_of(request: TrialRequest) -> Verdict:
     return verdict
 
 
-def _digest(parts: object) -> str:
+def digest(parts: object) -> str:
+    """Return what tells apart all that decides an answer."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
 
 
@@ -165,18 +166,34 @@ def _recorded(path: Path, tunings: int) -> Verdict | None:
 
 def _tried(request: TrialRequest) -> Verdict:
     try:
-        environment = os.environ | child_environment()
-        verdict = Verdict(**json.loads(processes.ask(request, environment, TRIAL_DEADLINE_S)))
+        verdict = Verdict(**answer_to(request))
     except ChildEndedError as ended:
-        code = ended.code
-        if code is None:
-            reason = f"the compiler or the kernel hung for {TRIAL_DEADLINE_S:.0f} s"
-        elif code < 0:
-            reason = f"the compiler or the kernel crashed (signal {-code})"
-        else:
-            reason = f"the trial ended with exit code {code}: {ended}"
-        own = code is not None and -code in _CRASHES
-        return Verdict(usable=False, reason=reason, lasting=own)
+        reason, lasting = why_ended(ended)
+        return Verdict(usable=False, reason=reason, lasting=lasting)
     if not verdict.usable and not verdict.log:
         processes.stop()  # such kernels may have written anywhere, if they were built
     return verdict
+
+
+def answer_to(request: Any) -> Any:
+    """Let the child answer a request; return what its line of JSON says.
+
+    Raises
+    ------
+    ChildEndedError
+        If the child died of it, or hung.
+    """
+    environment = os.environ | child_environment()
+    return json.loads(processes.ask(request, environment, TRIAL_DEADLINE_S))
+
+
+def why_ended(ended: ChildEndedError) -> tuple[str, bool]:
+    """Say why a child ended, and whether it would do so another time."""
+    code = ended.code
+    if code is None:
+        reason = f"the compiler or the kernel hung for {TRIAL_DEADLINE_S:.0f} s"
+    elif code < 0:
+        reason = f"the compiler or the kernel crashed (signal {-code})"
+    else:
+        reason = f"the trial ended with exit code {code}: {ended}"
+    return reason, code is not None and -code in _CRASHES

@@ -12,7 +12,7 @@ import signal
 import sys
 from dataclasses import asdict, replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyopencl as cl
@@ -35,6 +35,9 @@ from chunkfold.kernels.program.options import Tuning
 from chunkfold.kernels.tuning.autotuning import fastest_first, measure_rates
 from chunkfold.kernels.tuning.trial import TRIAL_DEADLINE_S, TrialRequest, Verdict
 from chunkfold.kernels.tuning.trial_answers import COUNT, Answers, samples
+
+if TYPE_CHECKING:
+    from chunkfold.kernels.tuning.decode_request import DecodeRequest
 
 _BY_KEY = (((COUNT,), (0,)), ((206, 5), (0,)), ((5, 206), (1,)))
 """Shapes and what is reduced by key."""
@@ -84,7 +87,7 @@ def main() -> None:
     try:
         while (request := _next_request()) is not None:
             signal.alarm(_ORPHAN_DEADLINE_S)
-            answers.write(json.dumps(asdict(_verdict(request))) + "\n")
+            answers.write(json.dumps(_answer(request)) + "\n")
             answers.flush()
             signal.alarm(0)
     except BrokenPipeError:
@@ -93,9 +96,19 @@ def main() -> None:
         shutil.rmtree(sys.argv[1], ignore_errors=True)
 
 
-def _next_request() -> TrialRequest | None:
+def _answer(request: TrialRequest | DecodeRequest) -> dict[str, Any] | None:
+    if isinstance(request, TrialRequest):
+        return asdict(_verdict(request))
     try:
-        request: TrialRequest = pickle.load(sys.stdin.buffer)
+        rates = request.answered(_opened(request.device))
+    except DeviceError:
+        return None
+    return None if rates is None else asdict(rates)
+
+
+def _next_request() -> TrialRequest | DecodeRequest | None:
+    try:
+        request: TrialRequest | DecodeRequest = pickle.load(sys.stdin.buffer)
     except EOFError:
         return None
     return request

@@ -1,11 +1,12 @@
-"""Which workers of a Dask cluster have devices, and which: they are asked before a run."""
+"""Asks the workers of a Dask cluster for their devices, before a run."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,9 +22,12 @@ from tenacity import (
 
 from chunkfold.deadline import awaited, in_background, within
 from chunkfold.errors import ClusterError, DeviceError
+from chunkfold.kernels import Device
+from chunkfold.kernels.decode.decode_rates import DecodeRates
 from chunkfold.planning.workers import Workers
+from chunkfold.plural import counted
 from chunkfold.settings import wait_seconds
-from chunkfold.worker.worker_device import RESOURCE, describe_worker
+from chunkfold.worker.worker_device import RESOURCE, decode_rates_here, describe_worker
 
 
 def _until_some_answer() -> Retrying:
@@ -50,8 +54,10 @@ class DeviceWorkers:
         self.near = False
         """Whether the workers are where the client reaches the scheduler: on one host with it."""
 
-    def ask(self, meanwhile: Callable[[], object]) -> Workers:
+    def ask(self, meanwhile: Callable[[], object], codecs: Collection[str] = ()) -> Workers:
         """Ask every worker for its device, and do something else `meanwhile`.
+
+        One worker of each device with memory of its own is asked how fast it decodes some codecs.
 
         Raises
         ------
@@ -66,7 +72,7 @@ class DeviceWorkers:
         found = {a: known for a, known in answers.items() if isinstance(known, tuple)}
         if not found:
             raise DeviceError(
-                f"none of {len(answers)} worker(s) has an OpenCL device: "
+                f"found no OpenCL device on {counted(len(answers), 'worker')}: "
                 + "; ".join(str(answer) for answer in answers.values())
             )
         reached: Any = self._client.scheduler  # None, had it not been running
@@ -75,7 +81,34 @@ class DeviceWorkers:
         threads = min(int(workers[address]["nthreads"]) for address in found)
         devices, readers = zip(*found.values(), strict=True)
         (_, neighbours), *_ = Counter(map(_host, found)).most_common(1)
-        return Workers(devices, threads, max(readers), min(limits, default=None), neighbours)
+        rates = self._decode_rates(found, codecs, meanwhile)
+        return Workers(devices, threads, max(readers), min(limits, default=None), neighbours, rates)
+
+    def _decode_rates(
+        self,
+        found: Mapping[str, tuple[Device, int]],
+        codecs: Collection[str],
+        meanwhile: Callable[[], object],
+    ) -> tuple[DecodeRates, ...]:
+        """Return the rates of each device; none of those whose worker does not say."""
+        if not codecs or any(device.unified_memory for device, _ in found.values()):
+            return ()
+        sharing: dict[str, list[str]] = {}
+        for address, (device, _) in found.items():
+            sharing.setdefault(device.identity, []).append(address)
+
+        def measured(addresses: Sequence[str]) -> Any:
+            given = (decode_rates_here, codecs, len(addresses))
+            return self._client.run(*given, workers=[addresses[0]], on_error="return")
+
+        asked = [in_background(partial(measured, one)) for one in sharing.values()]
+        seconds = wait_seconds("chunkfold.workers.silent")
+        answers: list[Any] = []
+        for one in asked:
+            with contextlib.suppress(ClusterError):  # then they are not known
+                what = "the workers to measure how fast they decode"
+                answers += awaited(one, seconds, what, meanwhile).values()
+        return tuple(rates for answer in answers if isinstance(answer, tuple) for rates in answer)
 
     def _ask(self, meanwhile: Callable[[], object]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Wait for a worker, and ask all there are; return them, and what they answer."""

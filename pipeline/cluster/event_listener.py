@@ -21,7 +21,7 @@ TIDY_EVERY = 16
 _ALL = "all"
 """The topic of what a scheduler does with workers."""
 _TOPICS = 16
-"""Which all clients of a scheduler share, since it keeps a topic's latest events for good."""
+"""Topics that all clients of a scheduler share: it keeps a topic's latest events forever."""
 
 
 OnRemoval = Callable[[Mapping[str, Any]], None]

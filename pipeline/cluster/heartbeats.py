@@ -1,35 +1,43 @@
-"""Which workers of a cluster are stopped, as far as heartbeats tell.
+"""Finds the stopped workers of a cluster by their heartbeats.
 
-A process that SIGSTOP has stopped, or whose host has gone without a word, keeps its connections and
-its tasks; all it lacks are heartbeats. The scheduler notes by its own clock when it heard each
-worker last, and tells any client, so that none of our code need be there. Of that alone, asked for
-every few seconds, is decided here:
+A process that SIGSTOP has stopped, or whose host has gone, keeps its connections and its tasks, and
+sends no heartbeats. The scheduler notes the time of each worker's last heartbeat by its own clock,
+and any client can ask for it, so the scheduler needs none of this package's code. From these times,
+requested every few seconds, it follows:
 
-- a worker that was not heard for `silent` seconds of the scheduler's clock, while others were, is
+- a worker that sent none for `silent` seconds of the scheduler's clock, while others did, is
   stopped: it is removed, and its tasks begin again elsewhere;
-- where nobody is heard, nobody is stopped: a laptop slept, or the scheduler itself was away. Should
-  no worker be heard again, the run ends after `absent` seconds.
+- if no worker sent any, none counts as stopped: a laptop slept, or the scheduler itself was
+  stopped. If none sends any again, the run ends after `absent` seconds.
 
-What passes between two answers counts for a few seconds at most. So after a sleep those who wake
+Time between two answers counts for a few seconds at most. So after a sleep the workers that wake
 first do not make the others look late.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import Any
+
+from distributed import Client
+
+from chunkfold.cluster.scheduler_calls import on_loop
+from chunkfold.settings import wait_seconds
+from chunkfold.suspend_clock import Awake
 
 
 @dataclass(frozen=True)
 class Heartbeats:
-    """What the scheduler's answers so far add up to."""
+    """The heartbeats in the scheduler's answers so far."""
 
     seen: Mapping[str, float] = field(default_factory=dict)
-    """When each worker was heard last, by the scheduler's clock, in seconds."""
+    """The time of each worker's last heartbeat, by the scheduler's clock, in seconds."""
     silent: Mapping[str, float] = field(default_factory=dict)
-    """For how long each was not heard while others were, in seconds."""
+    """Seconds without a heartbeat of a worker while others sent some."""
     nobody: float = 0.0
-    """For how long no worker was heard though the scheduler was, in seconds."""
+    """Seconds without a heartbeat of any worker while the scheduler answered."""
 
     def then(self, seen: Mapping[str, float], waited: float, most: float) -> Heartbeats:
         """Add an answer, which came `waited` seconds after the last one; `most` of them count.
@@ -73,7 +81,7 @@ class Heartbeats:
     def told(self, least: float, limit: float, absent: float) -> str:
         """Say who has been silent for so long at least; nothing if nobody was."""
         if self.nobody >= least:
-            who = ", ".join(sorted(self.seen)) or "none is there"
+            who = ", ".join(sorted(self.seen)) or "no workers"
             return (
                 f"no worker was heard for {self.nobody:.0f} s ({who}); "
                 f"after {absent:.0f} s the run ends"
@@ -83,3 +91,51 @@ class Heartbeats:
             f"worker {w} was not heard for {seconds:.0f} s; after {limit:.0f} s others do its work"
             for w, seconds in sorted(late.items())
         )
+
+
+class Watchman:
+    """Knows the heartbeats of a cluster's workers, as of a few seconds ago."""
+
+    def __init__(self, client: Client, useful: Callable[[Mapping[str, Any]], bool]) -> None:
+        self._client, self._useful = client, useful
+        self._awake = Awake()
+        self._asking: Future[Any] | None = None
+        self._asked = self._answered = 0.0
+        self.beats = Heartbeats()
+
+    def look(self) -> bool:
+        """Take the answer if it is there, and say so; ask again if it is time.
+
+        To be called often.
+        """
+        now, every = self._awake.seconds(), wait_seconds("chunkfold.workers.ask")
+        fresh = self._asking is not None and self._asking.done() and self._take(now, every)
+        if self._asking is not None and now - self._asked > wait_seconds(
+            "chunkfold.workers.answer"
+        ):
+            self._asking.cancel()
+            self._asking = None
+        if self._asking is None and (now - self._asked >= every or not self._asked):
+            self._asked = now or 1e-9
+            self._asking = on_loop(self._client, lambda made: made.identity(n_workers=-1))
+        return fresh
+
+    def stop(self) -> None:
+        """Ask no more: the client may be closed."""
+        if self._asking is not None:
+            self._asking.cancel()
+            self._asking = None
+
+    def unanswered(self) -> float:
+        """Return for how long the scheduler has not answered, in seconds."""
+        return self._awake.seconds() - self._answered
+
+    def _take(self, now: float, every: float) -> bool:
+        answer, self._asking = self._asking, None
+        if answer is None or answer.cancelled() or answer.exception() is not None:
+            return False  # a scheduler's loss is found out by what is waited for
+        there: Mapping[str, Mapping[str, Any]] = answer.result()["workers"]
+        seen = {a: float(w["last_seen"]) for a, w in there.items() if self._useful(w)}
+        self.beats = self.beats.then(seen, now - self._answered, 2 * every)
+        self._answered = now
+        return True

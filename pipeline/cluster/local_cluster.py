@@ -30,6 +30,7 @@ from chunkfold.deadline import ended
 from chunkfold.errors import ClusterError, DeviceError
 from chunkfold.kernels import Device, devices
 from chunkfold.planning.staffing import THREADS, Post, posts
+from chunkfold.plural import counted
 from chunkfold.settings import dashboard_address, wait_seconds
 from chunkfold.worker.worker_device import RESOURCE, DevicePlugin
 
@@ -64,10 +65,10 @@ def chosen_devices(given: str | Sequence[Device | str] | None) -> list[Device]:
 
 
 def calm_dask() -> None:
-    """Let Dask look after its processes once a second: it took 4% of two cores that decode.
+    """Reduce the load of Dask's own monitoring: it took 4% of two cores that decode.
 
-    It counts ticks of three event loops 50 times a second, samples the stacks of tasks 100 times,
-    and weighs processes 10 times. What a user has configured stays as it is.
+    Dask counts ticks of three event loops 50 times a second, samples the stacks of tasks 100 times,
+    and weighs processes 10 times; afterwards once a second. Settings of the user stay.
     """
     dask.config.update_defaults({"distributed": _CALM})
 
@@ -220,14 +221,15 @@ class LocalOpenCLCluster(LocalCluster):
         Cluster._update_worker_status(self, op, msg)
 
     def new_worker_spec(self) -> dict[str, dict[str, Any]]:
-        """Describe the next worker that is not there (called by `scale`)."""
+        """Describe the next worker to start (called by `scale`)."""
         for post in self._posts:
             if post.name not in self.worker_spec:
                 spec = copy.deepcopy(self.new_spec)
                 spec["options"].update(worker_options(post, self._threads))
                 return {post.name: spec}
         raise ClusterError(
-            f"cannot scale beyond {len(self._posts)} worker(s), for {len(self.devices)} device(s)"
+            f"cannot scale beyond {counted(len(self._posts), 'worker')}, for "
+            f"{counted(len(self.devices), 'device')}"
         )
 
 
@@ -248,6 +250,6 @@ def _pages(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _encrypted(given: dict[str, Any]) -> bool:
-    """Whether arguments of a `LocalCluster` ask for addresses that are."""
+    """Return True if arguments of a `LocalCluster` ask for encrypted addresses."""
     said = given.get("protocol") or str(given.get("host") or "")
     return said.split("://")[0] in ENCRYPTED

@@ -97,6 +97,6 @@ def already_there(device: str, where: str, scheduler: str) -> DeviceError:
     """Make what is said of a device that another command has workers for."""
     return DeviceError(
         f"{device} of host {socket.gethostname()!r} has a worker {where}at {scheduler!r} already: "
-        "stop that one, or name another device (--device), or more workers for it there "
+        "stop that one, or name another device (--device), or more workers for this one "
         "(--workers-per-device)"
     )

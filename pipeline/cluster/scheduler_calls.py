@@ -1,4 +1,4 @@
-"""What a scheduler is asked to do by functions that are sent to it: it need not have chunkfold."""
+"""Functions that are sent to a scheduler and run in it, which need not have chunkfold."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ def _removal() -> Callable[..., Any]:
 
 
 async def tidied(scheduler: Any) -> None:
-    """Let the scheduler forget what it keeps of tasks of ours that it has forgotten.
+    """Delete the scheduler's records of this client's tasks that it has forgotten.
 
-    Without it, or where it runs no functions of clients, it keeps about 1 kB of each run.
+    If it runs no functions of clients, it keeps about 1 kB of each run.
     """
     with contextlib.suppress(Exception):
         await _run(scheduler, _tidying(), SPAN["ids"][0])

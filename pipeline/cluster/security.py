@@ -19,14 +19,14 @@ Role = Literal["client", "scheduler", "worker"]
 ROLES: tuple[Role, ...] = ("client", "scheduler", "worker")
 _TLS = "distributed.comm.tls"
 _PAGES = "distributed.scheduler.dashboard.tls"
-"""Of workers' pages, too."""
+"""The same setting, for the pages of workers."""
 _REQUIRED = "distributed.comm.require-encryption"
 ENCRYPTED = ("tls", "wss")
 """Schemes of addresses."""
 _FLIGHTS = 4
-"""Of messages that a handshake takes, at most."""
+"""The most messages of a handshake."""
 _LAPSED = {9: "is not valid yet", 10: "has expired"}
-"""Of OpenSSL's verdicts on certificates, those that every peer comes to."""
+"""OpenSSL's errors for certificates that are the same for every peer."""
 
 
 def tls_settings(

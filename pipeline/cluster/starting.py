@@ -18,24 +18,25 @@ from distributed.core import Server, Status
 
 from chunkfold.cluster.reaching import already_there
 from chunkfold.errors import ClusterError
+from chunkfold.plural import counted
 from chunkfold.redaction import without_secrets
 
 _FILES = 22
-"""That a process has open for a scheduler, a client and what it reads."""
+"""Files that a process has open for a scheduler, a client and its sources."""
 _FILES_EACH = 10
-"""That it has open for a worker's process."""
+"""Files that it has open for each worker process."""
 _MOST_REASONS = 4
 _MOST_LINES = 8
 _MOST_LETTERS = 1_000
-"""Of a reason."""
+"""The most letters of a reason."""
 _Reason = tuple[str, str]
 """Words, and where they are from, which may differ where words do not."""
 _TAKEN = r"'name taken, ([^']*)'"
-"""In what a scheduler says of a second worker of one name."""
+"""A scheduler's message about a second worker of one name."""
 _UNKNOWN = "worker-heartbeat-missing"
-"""Why Dask's worker ends whose heartbeat the scheduler does not know."""
+"""The reason with which Dask ends a worker whose heartbeat the scheduler does not know."""
 _DIED = "Nanny failed to start worker process"
-"""What Dask says where a process ended before it said anything."""
+"""Dask's message about a process that ended before it reported."""
 
 
 class DeviceNanny(Nanny):
@@ -74,15 +75,15 @@ def check_host(workers: int) -> None:
         os.getcwd()  # noqa: PTH109 # nothing is done with it
     except OSError as error:
         raise ClusterError(
-            f"the working directory has gone ({error}), and workers start in it: change to one "
-            "that is there"
+            f"the working directory is missing ({error}), and workers start in it: change to one "
+            "that exists"
         ) from error
     try:
         multiprocessing.get_context("spawn").Lock()
     except (OSError, ImportError) as error:
         raise ClusterError(
             f"no lock can be made for worker processes ({error}): they are files of /dev/shm, "
-            "which must be there, be writable and have room"
+            "which must exist, be writable and have free space"
         ) from error
 
 
@@ -98,8 +99,9 @@ def _check_files(workers: int) -> None:
         used = most
     if 0 <= most < used + needed:  # -1 is no limit
         raise ClusterError(
-            f"this process may have {most:,} files open and has {used:,}, but {workers} worker(s) "
-            f"take {needed:,} more: allow it more (ulimit -n {max(1024, 2 * (used + needed))})"
+            f"this process may have {most:,} files open and has {used:,}, and it takes {needed:,} "
+            f"more to start {counted(workers, 'worker')}: allow it more "
+            f"(ulimit -n {max(1024, 2 * (used + needed))})"
         )
 
 
@@ -157,7 +159,9 @@ async def check_started(
     if len(counts) > _MOST_REASONS:
         lines.append(f"and {len(counts) - _MOST_REASONS} other reasons")
     started = sum(server.status == Status.running for server in made)
-    raise ClusterError(f"only {started} of {wanted} worker(s) started: " + "\n".join(lines))
+    raise ClusterError(
+        f"only {started} of {counted(wanted, 'worker')} started: " + "\n".join(lines)
+    )
 
 
 async def _why_not(server: Server) -> _Reason | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from distributed import Client
 
-from chunkfold.cluster.heartbeat_watch import Watchman
+from chunkfold.cluster.heartbeats import Watchman
 from chunkfold.cluster.scheduler_calls import on_loop, removed
 from chunkfold.deadline import awaited
 from chunkfold.errors import ClusterError, WorkerStoppedError
@@ -19,18 +19,18 @@ from chunkfold.settings import wait_seconds
 
 @dataclass(frozen=True)
 class Watched:
-    """What a look at the workers found."""
+    """The result of one check of the workers."""
 
     workers: int = 0
     """The number of workers, a few seconds ago."""
     nobody: float = 0.0
-    """For how long no worker was heard, in seconds."""
+    """Seconds without a heartbeat of any worker."""
     late: str = ""
-    """Who has not been heard for a while; empty if everyone was."""
+    """A sentence on workers that are late; empty if none is."""
     removed: Mapping[str, str] = field(default_factory=dict)
-    """Why workers were removed just now, by their addresses."""
+    """Reasons for the workers that this check removed, by their addresses."""
     went_on: bool = False
-    """Whether tasks began or ended that tell nothing themselves."""
+    """True if tasks began or ended that report no progress themselves."""
 
 
 class WorkersWatch:

@@ -19,6 +19,8 @@ import google_crc32c
 import numpy as np
 from numcodecs import blosc, lz4, zstd
 
+from chunkfold.kernels.decode.codec_chain import Filter
+
 StoredBytes = memoryview
 """Bytes as they are stored."""
 
@@ -44,6 +46,8 @@ class Codec:
 
     Nothing else tells: of a frame that was cut a decoder takes what comes next for its end.
     """
+    filter: Filter | None = None
+    """Which filter it is, if it is one."""
 
 
 NUMCODECS = "numcodecs."

@@ -11,14 +11,8 @@ import numpy as np
 from chunkfold.decoding.chunk_keys import keys_in
 from chunkfold.decoding.codecs import room_of
 from chunkfold.decoding.file_runs import chunks_touched
-from chunkfold.kernels.decode.stored_chunks import (
-    BLOSC_COMPRESSORS,
-    CODECS,
-    PLAIN,
-    StoredChunks,
-    boxes_of,
-    in_places,
-)
+from chunkfold.kernels.decode.codec_chain import BLOSC_COMPRESSORS, PLAIN, CodecChain
+from chunkfold.kernels.decode.stored_chunks import StoredChunks, boxes_of, in_places
 from chunkfold.kernels.feed.commands import UNKNOWN, Runs
 from chunkfold.kernels.feed.native import file_states
 from chunkfold.stores.expected import Expected
@@ -31,13 +25,15 @@ MOST_TOUCHED = 2
 """Chunks that are touched decode to so many times the region at most: the host takes parts."""
 
 
-def device_codec(of: Direct) -> str | None:
-    """Return the codec of an array's chunks, if they are in local files and devices know it."""
-    if not isinstance(of.objects, LocalObjects) or len(of.chain) > 1:
+def device_codecs(of: Direct) -> CodecChain | None:
+    """Return the codecs of an array's chunks, if they are in local files and devices know them."""
+    others = [codec.name for codec in of.chain if codec.filter is None]
+    filtered = [codec.filter is not None for codec in of.chain]
+    if not isinstance(of.objects, LocalObjects) or len(others) > 1 or sorted(filtered) != filtered:
         return None
-    name = of.chain[0].name if of.chain else PLAIN
+    codecs = CodecChain(others[0] if others else PLAIN, of.filters)
     known = of.within_blosc in ("", *BLOSC_COMPRESSORS)
-    return name if name in (PLAIN, *CODECS) and known else None
+    return codecs if known and codecs.on_devices(of.nbytes) else None
 
 
 def stored_chunks(
@@ -57,8 +53,8 @@ def stored_chunks(
 def _stored_chunks(
     of: Direct, region: Sequence[slice], known: Expected | None, *, in_turn: bool
 ) -> tuple[Runs, StoredChunks] | None:
-    codec, files = device_codec(of), of.objects
-    if codec is None or not isinstance(files, LocalObjects):
+    codecs, files = device_codecs(of), of.objects
+    if codecs is None or not isinstance(files, LocalObjects):
         return None
     extents = [cut.stop - cut.start for cut in region]
     if not extents or min(extents) < 1 or any((cut.step or 1) != 1 for cut in region):
@@ -71,7 +67,8 @@ def _stored_chunks(
     if found is None:
         return None
     names, states, number, offsets, sizes = found
-    least, most = (of.nbytes, of.nbytes) if codec == PLAIN else (1, room_of(of.nbytes))
+    given = codecs.sizes(of.nbytes)[0]
+    least, most = (1, room_of(given)) if codecs.compressors else (given, given)
     if not (least <= sizes.min() and sizes.max() <= most):
         return None
     newest, unit = (UNKNOWN, 1) if known is None else known.newest_written
@@ -86,7 +83,7 @@ def _stored_chunks(
         for extent, along, size in zip(extents, box, of.shape, strict=True)
     )
     boxes = None if whole else boxes_of(region, of.shape)
-    return runs, StoredChunks(places, sizes, codec, of.nbytes, of.dtype.itemsize, boxes)
+    return runs, StoredChunks(places, sizes, codecs, of.nbytes, of.dtype.itemsize, boxes)
 
 
 _Found = tuple[Sequence[str], np.ndarray, np.ndarray, np.ndarray, np.ndarray]

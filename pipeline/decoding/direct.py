@@ -28,9 +28,11 @@ from chunkfold.decoding.codecs import Chain, most_stored, room_of
 from chunkfold.decoding.decode_units import InTurn, Out, ahead, cells_of, part_of, target_in
 from chunkfold.decoding.decoder import Decoder
 from chunkfold.decoding.file_runs import runs_of_region
+from chunkfold.decoding.filters import filters_bytes
 from chunkfold.decoding.shards import ABSENT, Shards
 from chunkfold.decoding.wanted_chunks import Wanted, WantedInner, WantedObject, started
 from chunkfold.errors import ChunkfoldError, unreadable
+from chunkfold.kernels.decode.codec_chain import Filter
 from chunkfold.kernels.feed.commands import UNKNOWN, Runs
 from chunkfold.stores.expected import Expected
 from chunkfold.stores.objects import LocalObjects, Objects, Span, StoredObject, scratch
@@ -70,6 +72,11 @@ class Direct:
     def nbytes(self) -> int:
         """Decoded bytes of a chunk."""
         return self.decoder.nbytes
+
+    @cached_property
+    def filters(self) -> tuple[Filter, ...]:
+        """Filters among its codecs, in the order in which they are undone."""
+        return tuple(codec.filter for codec in self.chain if codec.filter is not None)
 
     @cached_property
     def _files(self) -> LocalObjects | None:
@@ -115,8 +122,12 @@ class Direct:
         return chunks * most_stored(self.nbytes)
 
     def in_flight(self, leaf_bytes: int) -> int:
-        """Return the decoded bytes of the chunks that a thread has at a time of such a leaf."""
-        return max(self.nbytes, min(JOINED_BYTES, leaf_bytes)) if self.joins else self.nbytes
+        """Return the decoded bytes of the chunks that a thread has at a time of such a leaf.
+
+        As many stored ones come to that; half of what filters take is in both.
+        """
+        filtered = filters_bytes(self.filters, self.nbytes)
+        return max(self.nbytes, min(JOINED_BYTES, leaf_bytes) * self.joins) + filtered // 2
 
     def read(
         self, name: str, region: Sequence[slice], out: np.ndarray, known: Expected | None = None

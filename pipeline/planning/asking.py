@@ -31,7 +31,7 @@ from chunkfold.planning.request import Request
 from chunkfold.planning.together import refuse_other_windows
 from chunkfold.selections import select
 from chunkfold.settings import StorageOptions
-from chunkfold.sources.aligning import coordinates_of, find_alignment
+from chunkfold.sources.aligning import coordinates_of, find_alignment, refuse_other_coordinates
 from chunkfold.sources.axis_names import Named, axis_numbers, normalized_axes
 from chunkfold.sources.bins import Bins
 from chunkfold.sources.cf_packing import packing_of
@@ -39,7 +39,6 @@ from chunkfold.sources.data_arrays import DataArrays, data_arrays
 from chunkfold.sources.joined_values import Stored
 from chunkfold.sources.opening import open_source
 from chunkfold.sources.reordered_source import reordered
-from chunkfold.sources.same_coordinates import refuse_other_coordinates
 from chunkfold.sources.source import Source
 from chunkfold.stores.addresses import NO_OPTIONS
 

@@ -18,8 +18,8 @@ from chunkfold.sources.axis_names import Named, axis_names, instead
 from chunkfold.sources.coordinate_positions import nothing_selected, positions_of
 from chunkfold.sources.data_arrays import DataArrays
 from chunkfold.sources.labels import read_npy
+from chunkfold.sources.neighbours import stored_coordinate
 from chunkfold.sources.source import Source
-from chunkfold.sources.stored_coordinates import stored_coordinate
 
 if TYPE_CHECKING:
     import xarray

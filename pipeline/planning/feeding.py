@@ -8,17 +8,18 @@ decode what they can (`kernels/decode`): many chunks at once, so that all of a d
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from chunkfold.decoding.codecs import room_of
 from chunkfold.errors import PlanError
+from chunkfold.kernels.decode.codec_chain import CODECS, CodecChain
+from chunkfold.kernels.decode.decode_rates import DecodeRates
 from chunkfold.kernels.decode.device_decoder import room_bytes
-from chunkfold.kernels.decode.stored_chunks import CODECS, PLAIN
 from chunkfold.planning.request import Request
 from chunkfold.planning.workers import Terms
 from chunkfold.sources.source import Source
-from chunkfold.units import size_text
+from chunkfold.units import rate_text, size_text
 
 LEAF_BYTES, LEAF_BYTES_DECODED = 256 << 20, 512 << 20
 """A leaf of small cells has so many decoded bytes at most; more where a device decodes them."""
@@ -45,6 +46,9 @@ class DeviceDecoding(NamedTuple):
 def device_decoding(request: Request, terms: Terms) -> DeviceDecoding:
     """Decide who decodes the chunks of a request's sources.
 
+    By default it is who was measured to be faster: devices with memory of their own, where that is
+    equal or unknown.
+
     Raises
     ------
     PlanError
@@ -59,30 +63,93 @@ def device_decoding(request: Request, terms: Terms) -> DeviceDecoding:
         return DeviceDecoding(used=False, because="")
     if wanted == "host" or refused:
         return DeviceDecoding(used=False, because=refused or "decode is 'host'")
-    codecs = sorted({str(source.device_codec) for source in request.sources} - {PLAIN, "None"})
-    for source in request.sources if wanted == "auto" else ():
-        chunk = _chunk_bytes(source)
-        if chunk > MOST_CHUNK_BYTES.get(str(source.device_codec), chunk):
-            because = f"chunks of {size_text(chunk)} are too few at a time to fill a device"
-            return DeviceDecoding(used=False, because=f"{source.device_codec}: {because}")
-    return DeviceDecoding(used=True, because=f"{', '.join(codecs)}: compressed bytes are uploaded")
+    if wanted == "auto" and (few := _why_too_few(request.sources)):
+        return DeviceDecoding(used=False, because=few)
+    rates = {one.codec: one for one in terms.decode_rates}
+    codecs = _codecs(request.sources)
+    slow = [rates[codec] for codec in codecs if codec in rates and rates[codec].gain < 1]
+    if wanted == "auto" and slow:
+        return DeviceDecoding(used=False, because="; ".join(map(_compared, slow)))
+    chains = {source.device_codecs for source in request.sources} - {None}
+    known = sorted(_described(chain, rates) for chain in chains if chain is not None)
+    return DeviceDecoding(
+        used=True, because=f"{'; '.join(filter(None, known))}: compressed bytes are uploaded"
+    )
+
+
+def codecs_to_measure(request: Request) -> tuple[str, ...]:
+    """Return the codecs of which it is to be known who decodes them faster."""
+    sources = request.sources
+    if request.options.decode != "auto" or _why_unknown(sources) or _why_too_few(sources):
+        return ()
+    return _codecs(sources)
+
+
+def _compared(rates: DecodeRates) -> str:
+    """Say how fast a device and its host decode a codec, the faster one first.
+
+    >>> _compared(DecodeRates("zstd", 52e9, 0.2e9, cores=16))
+    'zstd, measured 52 GB/s by the device against 3.2 GB/s by 16 cores'
+    >>> _compared(DecodeRates("zstd", 0.4e9, 0.2e9, cores=16))
+    'zstd, measured 3.2 GB/s by 16 cores against 0.4 GB/s by the device'
+    """
+    if rates.failure:
+        return f"{rates.codec}: {rates.failure}"
+    cores = f"{rates.cores} core{'s' * (rates.cores > 1)}"
+    both = [(rates.device, "the device"), (rates.host, cores)]
+    first, second = (
+        f"{rate_text(rate)} by {who}" for rate, who in both[:: 1 if rates.gain >= 1 else -1]
+    )
+    return f"{rates.codec}, measured {first} against {second}"
+
+
+def _described(chain: CodecChain, rates: Mapping[str, DecodeRates]) -> str:
+    """Name the codecs of a chain, with the rates of the compressor."""
+    first = [_compared(rates[name]) if name in rates else name for name in chain.compressors]
+    return " and ".join([*first, *(one.name for one in chain.filters)])
+
+
+def _codecs(sources: Sequence[Source]) -> tuple[str, ...]:
+    """Return the compressors that devices would decode."""
+    chains = (source.device_codecs for source in sources)
+    return tuple(sorted({name for chain in chains if chain for name in chain.compressors}))
 
 
 def _why_host(sources: Sequence[Source], terms: Terms) -> str:
     """Say why devices cannot decode; empty if they can."""
+    if not terms.own_memory and terms.kinds == {"cpu"}:
+        return "a CPU device has the host's cores, which decode: nothing is measured"
     if not terms.own_memory:
         return "devices share the host's memory, whose cores decode"
     if terms.not_decoding:
         return f"a device cannot decode: {terms.not_decoding}"
+    for source in sources:
+        codecs = source.device_codecs
+        if codecs is not None and codecs.needs_float64 and not terms.fp64:
+            return f"a device has no float64, in which {source.name} was scaled"
+    return _why_unknown(sources)
+
+
+def _why_unknown(sources: Sequence[Source]) -> str:
+    """Say which source no device can decode; empty if none is such."""
     known = ", ".join(CODECS)
     return next(
         (
-            f"{source.name} is not in local files of {known} chunks"
+            f"{source.name} is not in local files of {known} chunks, or has other filters"
             for source in sources
-            if source.device_codec is None and not source.as_it_is
+            if source.device_codecs is None and not source.as_it_is
         ),
         "",
     )
+
+
+def _why_too_few(sources: Sequence[Source]) -> str:
+    """Say of which source too few chunks are decoded at a time; empty if none is such."""
+    for source in sources:
+        chain, chunk = source.device_codecs, _chunk_bytes(source)
+        if chain is not None and chunk > MOST_CHUNK_BYTES.get(chain.compressor, chunk):
+            return f"{chain}: chunks of {size_text(chunk)} are too few at a time to fill a device"
+    return ""
 
 
 def is_fed(request: Request, terms: Terms) -> bool:
@@ -125,11 +192,11 @@ def decoding_bytes(source: Source, touched_bytes: int) -> int:
 
     It is none if the host reads or decodes them.
     """
-    codec, chunk = source.device_codec, _chunk_bytes(source)
-    if codec is None:
+    codecs, chunk = source.device_codecs, _chunk_bytes(source)
+    if codecs is None:
         return 0
-    stored = touched_bytes // chunk * room_of(chunk)
-    return stored + (codec != PLAIN) * (touched_bytes + room_bytes(codec, touched_bytes, chunk))
+    count = -(-touched_bytes // chunk)
+    return count * room_of(codecs.sizes(chunk)[0]) + room_bytes(codecs, count, chunk)
 
 
 def _chunk_bytes(source: Source) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chunkfold.kernels.accumulator.indices import reads_index, takes_first
+from chunkfold.kernels.accumulator.traits import traits_of
 from chunkfold.planning.leaves import repeats
 from chunkfold.printable import printable
 from chunkfold.units import size_text
@@ -182,8 +182,10 @@ def _labels(groups: np.ndarray) -> str:
 def _one_by_one(plan: Plan) -> Iterator[str]:
     """Say what is made and folded although it is not stored: it takes as long as if it were."""
     parts = plan.accumulator.components
-    ready = (lambda part: not reads_index(part)) if plan.grouping else takes_first
-    names = dict.fromkeys(part.origin for part in parts if not ready(part))
+    traits = [(part.origin, traits_of(part)) for part in parts]
+    names = dict.fromkeys(
+        name for name, one in traits if (one.reads_index if plan.grouping else not one.takes_first)
+    )
     if names and plan.absent:
         yield (
             f"fill values of {plan.absent:,} of them are made and folded one by one: "

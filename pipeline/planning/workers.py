@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from chunkfold.kernels import Device
-from chunkfold.planning.staffing import READERS, memory_each, readers_each
+from chunkfold.kernels.decode.decode_rates import DecodeRates
+from chunkfold.planning.staffing import READERS, host_cores, memory_each, readers_each
 from chunkfold.settings import most_requests
 
 
@@ -33,12 +34,22 @@ class Terms:
     """Whether every device has memory of its own, which is fed over a link."""
     not_decoding: str = ""
     """Why a device cannot decode; empty if all can."""
+    decode_rates: tuple[DecodeRates, ...] = ()
+    """Of codecs that were measured, one each: see `slowest`."""
 
     @classmethod
     def of_this_host(
-        cls, devices: Sequence[Device], workers: int, threads: int, memory_limit: int | None
+        cls,
+        devices: Sequence[Device],
+        workers: int,
+        threads: int,
+        memory_limit: int | None,
+        rates: Iterable[DecodeRates] = (),
     ) -> Terms:
-        """Return those of so many workers that share this host, on the first of its devices."""
+        """Return those of so many workers that share this host, on the first of its devices.
+
+        `rates` are those of that device.
+        """
         return cls(
             workers=workers,
             threads=threads,
@@ -50,6 +61,7 @@ class Terms:
             kinds=frozenset(one.kind for one in devices),
             own_memory=not any(one.unified_memory for one in devices),
             not_decoding=_not_decoding(devices),
+            decode_rates=slowest(by_cores(rates, workers * readers_each(workers))),
         )
 
 
@@ -67,6 +79,8 @@ class Workers:
     """Bytes that the smallest worker may use."""
     neighbours: int = 1
     """Workers of the machine that has most: they share the requests that one may make."""
+    decode_rates: tuple[DecodeRates, ...] = ()
+    """Of each device of theirs, and each codec, as far as they were measured."""
 
     @property
     def terms(self) -> Terms:
@@ -82,9 +96,28 @@ class Workers:
             kinds=frozenset(one.kind for one in self.devices),
             own_memory=not any(one.unified_memory for one in self.devices),
             not_decoding=_not_decoding(self.devices),
+            decode_rates=slowest(self.decode_rates),
         )
 
 
 def _not_decoding(devices: Sequence[Device]) -> str:
     """Say why a device cannot decode; empty if all can."""
     return next((why for one in devices if (why := one.lacks("device_decode"))), "")
+
+
+def by_cores(rates: Iterable[DecodeRates], readers: int) -> tuple[DecodeRates, ...]:
+    """Return rates where so many readers would decode, on as many of this host's cores."""
+    return tuple(replace(one, cores=min(readers, host_cores())) for one in rates)
+
+
+def slowest(rates: Iterable[DecodeRates]) -> tuple[DecodeRates, ...]:
+    """Return for each codec the rates of the device that is slowest, measured by its host's cores.
+
+    >>> rates = [DecodeRates("zstd", device, 1e9, cores=4) for device in (8e9, 2e9, 6e9)]
+    >>> [one.device for one in slowest(rates)]
+    [2000000000.0]
+    """
+    found = dict[str, DecodeRates]()
+    for one in sorted(rates, key=lambda one: (one.codec, one.gain)):
+        found.setdefault(one.codec, one)
+    return tuple(found.values())

@@ -1,1 +1,1 @@
-"""What results are: their axes, coordinates, attributes and units, and how they are shown."""
+"""Results have axes, coordinates, attributes and units, and are shown as text and in notebooks."""

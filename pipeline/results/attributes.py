@@ -1,4 +1,4 @@
-"""What an array made of another takes over from it: the attributes that hold for it too."""
+"""An array that is made of another takes over those of its attributes that hold for it too."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ HOLDS: Mapping[str, Collection[QuantityKind]] = MappingProxyType(
         **dict.fromkeys(("node_count", "part_node_count", "interior_ring"), ()),
     }
 )
-"""For what kinds of results an attribute of the elements holds; those that are not named always
-do, such as `source`, `history` and `comment`."""
+"""Kinds of results for which an attribute of the elements holds; attributes that are not named,
+such as `source`, `history` and `comment`, hold for all kinds."""
 _NAMES = ("standard_name", "long_name", "short_name", "description", "title")
 _WHOLE = re.compile(r"_|GRIB_|STATISTICS_|quantization_|actual_|data_(min|max|range)")
 """Attributes whose names begin so are of the stored array, or of all its elements."""
 _WORD = re.compile(r"[^\s:()]+")
-"""What `cell_methods` can name."""
+"""A word that `cell_methods` can name."""
 _TIMEDELTA = "timedelta64"
 
 

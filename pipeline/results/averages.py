@@ -14,7 +14,7 @@ _COARSE = ("D", "h", "m", "s", "ms", "us")
 
 
 def has_means(values: np.ndarray) -> bool:
-    """Whether there are means of values: of numbers and dates, not of texts."""
+    """Return True if values have means: numbers and dates do, texts do not."""
     return values.dtype.kind in NUMBERS or all(
         one is None or hasattr(one, "calendar") or isinstance(one, dt.date) for one in values.flat
     )
@@ -79,7 +79,7 @@ def _of_dates(values: np.ndarray, windows: Sequence[int]) -> np.ndarray:
 
 
 def _fit(times: np.ndarray) -> bool:
-    """Whether times can be told in nanoseconds."""
+    """Return True if nanoseconds can hold the times."""
     extremes = np.array([times.min(), times.max()])
     finer = extremes.astype(f"{times.dtype.kind}8[ns]").astype(times.dtype)
     return bool((finer == extremes).all())

@@ -54,7 +54,7 @@ class Companions:
         return [one for one in self._found.values() if one is not None]
 
     def _comes(self, name: str, *, more: bool = False, averages: bool = False) -> bool:
-        """Whether an array comes along; with it comes what its attributes name."""
+        """Add an array and those that its attributes name; return True if the array exists."""
         if name not in self._found:
             one = beside(self._kept, name, more=more, averages=averages)
             if one is not None and self._read:
@@ -136,7 +136,7 @@ _OF_RESULTS: Mapping[str, _Means] = MappingProxyType(
         "grid_mapping": Companions._mappings,
     }
 )
-"""What results say of others; bounds of the elements are none of theirs."""
+"""Attributes of results that name other arrays; bounds of the elements do not hold for results."""
 _OF_COMPANIONS: Mapping[str, _Means] = MappingProxyType(
     {
         **_OF_RESULTS,

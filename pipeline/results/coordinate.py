@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from chunkfold.errors import PlanError
 from chunkfold.results.averages import averaged
 from chunkfold.results.coordinates import Auxiliary
-from chunkfold.results.decoded import decoded
 from chunkfold.sources.bins import Intervals
 from chunkfold.sources.cf_packing import MISSING, SCALING
 from chunkfold.sources.dates import dates
@@ -27,9 +27,9 @@ class Coordinate:
     dims: tuple[str, ...]
     values: np.ndarray
     attrs: Mapping[str, Any] = field(default_factory=dict)
-    """Those that hold for the values."""
+    """The attributes that hold for the values."""
     intervals: Intervals | None = None
-    """What the values are texts of, if they are intervals."""
+    """The intervals whose texts are the values, if they are intervals."""
 
     @classmethod
     def of(cls, one: Auxiliary) -> Coordinate:
@@ -51,3 +51,31 @@ def _averaged(one: Auxiliary, values: np.ndarray) -> np.ndarray:
     found = dates(np.asarray(one.averaged().values), str(one.attributes.get("units")), calendar)
     assert found is not None  # as it was for what is averaged
     return found
+
+
+def decoded(one: Auxiliary) -> np.ndarray:
+    """Return the values of an array that was read: of its shape; objects if they are texts.
+
+    What is missing of them is NaN or NaT. They are as they are stored where attributes cannot be
+    read, or no calendar is known that they tell of.
+    """
+    stored = np.asarray(one.values)
+    if stored.dtype.kind not in "iuf":
+        return stored if stored.dtype.kind in "bcmM" else stored.astype(object)
+    try:
+        packing = one.found.packing
+    except PlanError:
+        return stored
+    values, missing = stored, np.zeros(stored.shape, bool)
+    if packing is not None:
+        held = stored.view(packing.stored_dtype(stored.dtype))
+        missing = np.isin(held, np.array(packing.missing, held.dtype))
+        # Of integers that are masked only none is rounded, if they are dates.
+        values = packing.values(stored) if packing.scales else held
+    units, calendar = (one.attributes.get(name) for name in ("units", "calendar"))
+    if isinstance(units, str):
+        found = dates(values, units, calendar if isinstance(calendar, str) else "standard")
+        if found is not None:
+            found[missing] = np.datetime64("NaT") if found.dtype.kind == "M" else None
+            return found
+    return one.found.values(stored) if missing.any() else values

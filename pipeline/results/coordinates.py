@@ -32,13 +32,13 @@ _PLAIN = re.compile(r"(?!\.)(?:(?!::)[^/?#])+")
 
 @dataclass(frozen=True)
 class Kept:
-    """What is left of an array's axes by a selection and a reduction."""
+    """The axes of an array that remain after a selection and a reduction."""
 
     source: Source
     axes: Sequence[Axis]
     """All of the source's, as far as they are selected."""
     kept: Sequence[int]
-    """Those of them that results have, element by element."""
+    """Numbers of the axes that results have, element by element."""
 
     @classmethod
     def of(cls, request: Request) -> Kept:
@@ -68,11 +68,11 @@ class Auxiliary:
     axes: tuple[str, ...]
     found: Neighbour
     cuts: tuple[slice | np.ndarray, ...]
-    """What is selected along each of its axes."""
+    """The selection along each of its axes."""
     attributes: dict[str, Any]
-    """Those that hold for what is selected."""
+    """The attributes that hold for the selection."""
     values: np.ndarray | None = None
-    """As they are stored; None until they are read."""
+    """The stored values; None until they are read."""
     windows: tuple[int, ...] = ()
     """Values along each of its axes whose mean stands for them; 0: each stands for itself."""
 
@@ -97,7 +97,7 @@ class Auxiliary:
 
 
 def _is_stored(cut: slice | np.ndarray) -> bool:
-    """Whether elements are selected as they stand in a store."""
+    """Return True if the selected elements keep the order of the store."""
     return isinstance(cut, slice) and cut.step > 0
 
 

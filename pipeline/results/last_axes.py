@@ -1,4 +1,4 @@
-"""What results call axes of their own, behind those that are left of what was reduced."""
+"""Names the axes that results add behind those that remain of the source."""
 
 from __future__ import annotations
 

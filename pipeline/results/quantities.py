@@ -1,4 +1,4 @@
-"""What results of a reduction are, measured by what is reduced; and what CF calls the reduction.
+"""Finds the quantity that results are, from that of the elements, and CF's name of the reduction.
 
 CF conventions 1.11, section 7.3 and appendix E.
 """
@@ -17,7 +17,7 @@ from chunkfold.kernels.catalogue.named import is_percentile, is_sorted
 
 
 class QuantityKind(Enum):
-    """How results are measured, where elements have units."""
+    """The kind of quantity that results are, if the elements have units."""
 
     ELEMENT = "some of the elements themselves"
     LEVEL = "on the scale of the elements, but none of them"
@@ -30,20 +30,20 @@ class QuantityKind(Enum):
 
 
 ON_SCALE = (QuantityKind.ELEMENT, QuantityKind.LEVEL, QuantityKind.RANK)
-"""Of results that are measured as elements are."""
+"""Kinds of results that are measured as the elements are."""
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """What results of a reduction are."""
+    """The quantity that results of a reduction are."""
 
     kind: QuantityKind = QuantityKind.OTHER
     method: str | None = None
-    """What `cell_methods` call the reduction, if they know it."""
+    """The name of the reduction in `cell_methods`, if CF has one."""
 
     @property
     def named(self) -> bool:
-        """Whether the elements' name is theirs too: as it is, or by what `cell_methods` say."""
+        """Return True if results keep the elements' name, as it is or with `cell_methods`."""
         return self.kind in ON_SCALE or self.method is not None
 
 
@@ -107,7 +107,7 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
         "histogram/density": Quantity(),
     }
 )
-"""By the names of reductions, and of fields of those whose results are records."""
+"""Quantities by names of reductions, and of fields of reductions whose results are records."""
 
 _SINCE = re.compile(r"\s*(\S.*?)\s*(?:\s(?:since|after|from|ref)\s|@)", re.IGNORECASE)
 """Units whose zero is somewhere: at a date, as a rule."""

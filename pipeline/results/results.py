@@ -17,9 +17,8 @@ from chunkfold.positions import index_of
 from chunkfold.results.attributes import carried_attributes
 from chunkfold.results.coordinate import Coordinate
 from chunkfold.results.coordinates import Kept
-from chunkfold.results.label_sources import Labels, StoredLabels
+from chunkfold.results.label_sources import Labels, StoredLabels, of_xarray
 from chunkfold.results.last_axes import last_axes
-from chunkfold.results.of_xarray import of_xarray
 from chunkfold.results.quantities import Quantity, quantity_of
 from chunkfold.results.result import Result, as_array, filled
 from chunkfold.selections import shown
@@ -79,7 +78,7 @@ class Results(Mapping[str, Result]):
 
     @property
     def source(self) -> Source:
-        """What was reduced."""
+        """Return the array that was reduced."""
         return self.plan.sources[0]
 
     @property
@@ -107,12 +106,12 @@ class Results(Mapping[str, Result]):
 
     @cached_property
     def stored(self) -> StoredLabels:
-        """What the store of the source says of it."""
+        """Return the labels that the store of the source has."""
         return StoredLabels(self.plan.sources, Kept.of(self.plan.request))
 
     @property
     def made_of(self) -> Mapping[str, Any]:
-        """What was done, but for the op."""
+        """Return the arguments of the reduction, without the op."""
         reduced, layout = self._reduced(), self.plan.layout
         options = self.plan.options
         told = {key: value for key in _TOLD if (value := getattr(options, key))}
@@ -133,7 +132,7 @@ class Results(Mapping[str, Result]):
 
     @cached_property
     def labels(self) -> Labels:
-        """Where labels are from: the store of the source, or what xarray holds of it."""
+        """Return the labels, from the store of the source or from xarray's objects."""
         return of_xarray(self.plan) or self.stored
 
     @cached_property
@@ -149,7 +148,7 @@ class Results(Mapping[str, Result]):
 
     @property
     def own_labels(self) -> Mapping[str, np.ndarray]:
-        """What stands along axes that results have beside those that are left, by their names."""
+        """Return the labels of the axes that results add, by the names of these axes."""
         return {
             self._last_axes[one.name]: np.array(one.labels)
             for one in self.plan.options.monoids
@@ -229,7 +228,7 @@ class Results(Mapping[str, Result]):
         return attributes
 
     def _is_own(self, op: str) -> bool:
-        """Whether a reduction is none that comes with chunkfold, though it may be called so."""
+        """Return True for a user's reduction, even if it has the name of a known one."""
         named = [one for one in self.plan.options.monoids if one.name == op]
         values = as_array(self.found[op])
         return any(not is_known(one) for one in named) and not _are_bins(values.dtype)
@@ -254,5 +253,5 @@ def in_order(plan: Plan, values: Any) -> Any:
 
 
 def _are_bins(dtype: np.dtype) -> bool:
-    """Whether results are a histogram's, of counts or of weights."""
+    """Return True if results are a histogram, of counts or of weights."""
     return (dtype.names or ())[:2] == ("left", "right")

@@ -1,4 +1,4 @@
-"""What a run has found for a question: results by op, as they are given and with their labels."""
+"""The answer to a question: results by op, as they are returned, with or without labels."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from chunkfold.kernels.accumulator.partial import Partial
 from chunkfold.planning.further import Pending
 from chunkfold.planning.nans import since_elements_are
 from chunkfold.planning.plan import Plan
-from chunkfold.results.of_xarray import OfXarray
+from chunkfold.results.label_sources import OfXarray
 from chunkfold.results.result import Result
 from chunkfold.results.results import Results, in_order
 from chunkfold.worker.finishing import Finishing
 from chunkfold.worker.fold_block import Folded
 
 Roots = list[tuple[tuple[int, int], Folded]]
-"""What is left of each run of tiles."""
+"""The partials of each run of tiles."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class Answer:
     """The results of one question."""
 
     plan: Plan
-    """Of its first read."""
+    """The plan of its first read."""
     values: Mapping[str, Any] = field(default_factory=dict)
     """Results by name."""
     nan: Mapping[str, bool | None] = field(default_factory=dict)
-    """Of which results some are NaN since elements are: see `since_elements_are`."""
+    """True for results that are NaN because elements are, None if that is unknown."""
 
     @cached_property
     def results(self) -> Results:
@@ -42,7 +42,7 @@ class Answer:
 
     @property
     def given(self) -> Any:
-        """What `chunkfold.reduce` returns without `labels`."""
+        """Return the result of `chunkfold.reduce` without `labels`."""
         found = self.results
         if isinstance(found.labels, OfXarray):
             return self._only({op: found.labels.as_given(one) for op, one in found.items()})
@@ -50,7 +50,7 @@ class Answer:
 
     @property
     def labelled(self) -> Result | Results:
-        """What it returns with `labels`."""
+        """Return the result of `chunkfold.reduce` with `labels`."""
         return cast("Result | Results", self._only(self.results))
 
     def _only(self, results: Mapping[str, Any]) -> Any:

@@ -1,10 +1,11 @@
-"""How often tasks of a read were begun, and how many workers each has lost."""
+"""Counts the attempts at each task of a read, and the workers that each has lost."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 from chunkfold.errors import WorkerLostError, WorkerStoppedError
+from chunkfold.plural import counted
 from chunkfold.running.tree_nodes import TreeNode
 from chunkfold.settings import WORKER_LOSSES, worker_losses
 from chunkfold.worker.block_report import Attempts
@@ -26,7 +27,7 @@ class AttemptCounts:
 
     @property
     def told(self) -> Attempts:
-        """What was begun more than once so far."""
+        """Return the counts of workers removed, of tasks begun again, and of late results."""
         return Attempts(tuple(self._stopped), self._again + self._repeated, len(self._late))
 
     def stopped(self, worker: str) -> None:
@@ -59,9 +60,9 @@ class AttemptCounts:
         if error.planned or losses < self._most:
             return
         raise WorkerLostError(
-            f"{what} lost its worker {losses} time(s), the last: {error}. Look at the worker's log "
-            "for the reason, such as its memory limit; where workers come and go, as spot "
-            f"instances do, allow more: --worker-losses {_MORE * losses} ({WORKER_LOSSES} in "
+            f"{what} lost its worker {counted(losses, 'time')}, the last: {error}. Look at the "
+            "worker's log for the reason, such as its memory limit; where workers come and go, as "
+            f"spot instances do, allow more: --worker-losses {_MORE * losses} ({WORKER_LOSSES} in "
             "Dask's configuration)",
             error.worker,
         ) from error

@@ -1,10 +1,10 @@
-"""Where blocks run: what every backend does, and the one of the caller's own process."""
+"""A backend runs blocks: the protocol of all backends, and the backend of the caller's process."""
 
 from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Protocol
@@ -14,11 +14,13 @@ from dask import threaded
 from chunkfold.cluster.watching import Watched
 from chunkfold.errors import WorkerLostError
 from chunkfold.events import OnEvent, reporter
+from chunkfold.kernels.tuning.decode_request import decode_rates
 from chunkfold.planning.block_data import in_this_process
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.staffing import THREADS, memory_each
 from chunkfold.planning.work import Work
-from chunkfold.planning.workers import Workers
+from chunkfold.planning.workers import Workers, by_cores
+from chunkfold.plural import counted
 from chunkfold.running.shared_tasks import TasksHere
 from chunkfold.sources.source import Source
 from chunkfold.stores.h5_files import close_idle
@@ -35,7 +37,7 @@ class PartialsLostError(Exception):
     """Partials that were waited with were lost, and with them what they were made of."""
 
     def __init__(self, lost: Sequence[object]) -> None:
-        super().__init__(f"{len(lost)} partial(s) were lost with their worker")
+        super().__init__(f"{counted(len(lost), 'partial')} lost with the worker")
         self.lost = lost
         """Their handles."""
 
@@ -46,8 +48,8 @@ class Backend(Protocol):
     def listen(self, run: str) -> None:
         """Get ready to hear of a run's tasks."""
 
-    def workers(self) -> Workers:
-        """Find out who is there."""
+    def workers(self, codecs: Collection[str] = ()) -> Workers:
+        """Find out who is there, and how fast their devices and hosts decode some codecs."""
 
     def start(self, work: Work, emit: OnEvent, cancelled: Callable[[], bool]) -> None:
         """Get ready for a run, or for the next read of one."""
@@ -71,7 +73,7 @@ class Backend(Protocol):
         """
 
     def release(self, handles: Sequence[object]) -> None:
-        """Let go of results that were combined, or of tasks that nobody waits for any more."""
+        """Release results that were combined, or tasks that nobody waits for."""
 
     def retire(self, error: WorkerLostError) -> bool:
         """Give up the worker that raised; say whether any are left."""
@@ -108,10 +110,12 @@ class InProcess:
     def listen(self, run: str) -> None:
         """Its tasks tell what they do themselves."""
 
-    def workers(self) -> Workers:
+    def workers(self, codecs: Collection[str] = ()) -> Workers:
         """Open the device."""
         self._owned: WorkerDevice = process_device(self._spec)
-        return Workers((self._owned.device,), THREADS, self._owned.readers, memory_each(1))
+        device, readers = self._owned.device, self._owned.readers
+        rates = by_cores(decode_rates(device, codecs), readers)
+        return Workers((device,), THREADS, readers, memory_each(1), decode_rates=rates)
 
     def start(self, work: Work, emit: OnEvent, cancelled: Callable[[], bool]) -> None:
         """Remember the run."""
@@ -174,7 +178,7 @@ class InProcess:
         return ()
 
     def stop(self) -> None:
-        """Let running blocks end at their next leaf, and wait for them."""
+        """Stop running blocks at their next leaf, and wait for them."""
         self._stopped.set()
         self._blocks.shutdown(cancel_futures=True)
         self._end_tasks()

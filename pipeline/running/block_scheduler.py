@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from chunkfold.awake import Awake
 from chunkfold.errors import (
     CancelledError,
     ClusterError,
@@ -25,10 +24,12 @@ from chunkfold.events import (
 )
 from chunkfold.planning.combine_tree import Tree
 from chunkfold.planning.plan import Plan
+from chunkfold.plural import counted
 from chunkfold.running.attempt_counts import AttemptCounts
 from chunkfold.running.backend import Backend, Done, PartialsLostError
 from chunkfold.running.tree_nodes import Attempt, Branch, TreeNode, with_nodes
 from chunkfold.settings import wait_seconds
+from chunkfold.suspend_clock import Awake
 from chunkfold.worker.block_report import Attempts
 from chunkfold.worker.fold_block import Folded
 
@@ -80,7 +81,7 @@ class BlockScheduler:
 
     @property
     def attempts(self) -> Attempts:
-        """What was begun more than once so far."""
+        """Return the counts of tasks that were begun more than once so far."""
         return self._counts.told
 
     def hear(self, event: Event) -> None:
@@ -166,14 +167,14 @@ class BlockScheduler:
         absent = wait_seconds("chunkfold.workers.absent")
         if quiet > stall:
             raise ClusterError(
-                f"nothing was heard of run {self._run} for {stall:.0f} s: "
+                f"run {self._run} made no progress for {stall:.0f} s: "
                 "no task ended and no worker reported progress; "
                 + ("; ".join(self._backend.doing()) or "no worker runs a task of it")
             )
         if min(quiet, watched.nobody) > absent:
             raise ClusterError(
-                f"run {self._run} has lost all its workers, and in {absent:.0f} s no "
-                "other came, nor was one of them heard: start some, and run it again"
+                f"run {self._run} lost all its workers, and none came within {absent:.0f} s: start "
+                "workers, and run it again"
             )
 
     def _tell(self, now: float, quiet: float, late: str) -> None:
@@ -182,7 +183,7 @@ class BlockScheduler:
         if now - self._told < every or not (late or quiet >= every):
             return
         self._told = now
-        under_way = f"{len(self._under_way)} task(s), of which nothing was heard for {quiet:.0f} s"
+        under_way = f"{counted(len(self._under_way), 'task')} without progress for {quiet:.0f} s"
         self._emit(Waiting(self._run, quiet, late or under_way))
 
     def _settle(self, node: TreeNode, number: int, outcome: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import queue
 import threading
 import time
 import traceback
@@ -17,6 +18,7 @@ from chunkfold.planning.further import Pending, further_plan
 from chunkfold.planning.leaf_extremes import LeafExtremes
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.work import Work
+from chunkfold.plural import counted
 from chunkfold.running.answers import (
     Answer,
     Roots,
@@ -25,14 +27,18 @@ from chunkfold.running.answers import (
     whole_of_first,
     whole_of_tiles,
 )
+from chunkfold.running.backend import Backend
 from chunkfold.running.block_scheduler import BlockScheduler
 from chunkfold.running.ready import Ready
 from chunkfold.running.remarks import warn_of_laws
-from chunkfold.running.roots import combined
 from chunkfold.running.streaming import Arrays, Sink, Streaming
+from chunkfold.settings import wait_seconds
 from chunkfold.sources.absent_objects import NOTHING, refuse_gone
 from chunkfold.worker.block_report import Report, merge, read_again, told_apart
 from chunkfold.worker.fold_block import Folded
+
+AT_ONCE = 64
+"""Roots that are combined at a time."""
 
 
 class Execution:
@@ -174,8 +180,9 @@ class Execution:
         if nothing and names:
             asked = f"{plan.request.question}: " if plan.request.question else ""
             raise ChunkError(
-                f"{asked}{', '.join(names)} of {nothing:,} output(s) of {plan.name} have no value: "
-                f"every chunk of theirs was skipped ({next(iter(self.report.skipped))})"
+                f"{asked}{', '.join(names)} of {plan.name} have no value in "
+                f"{counted(nothing, 'output')}: every chunk of theirs was skipped "
+                f"({next(iter(self.report.skipped))})"
             )
 
     def _emit(self, event: Event) -> None:
@@ -195,3 +202,26 @@ def _let_go(error: BaseException | None) -> None:
     while error is not None:
         traceback.clear_frames(error.__traceback__)
         error = error.__cause__ or error.__context__
+
+
+def combined(backend: Backend, parts: Sequence[Folded], numbers: Iterator[int]) -> Folded:
+    """Combine roots where combines run, and wait for what comes of it.
+
+    Each combine takes one of the `numbers`, which no other of the run has.
+    """
+    while len(parts) > 1:
+        parts = [
+            _one(backend, parts[n : n + AT_ONCE], numbers) for n in range(0, len(parts), AT_ONCE)
+        ]
+    return parts[0]
+
+
+def _one(backend: Backend, parts: Sequence[Folded], numbers: Iterator[int]) -> Folded:
+    if len(parts) == 1:
+        return parts[0]
+    outcomes: queue.SimpleQueue[object] = queue.SimpleQueue()
+    backend.combine(parts, next(numbers), outcomes.put)
+    outcome = outcomes.get(timeout=wait_seconds("chunkfold.run.stall"))
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return backend.gather(outcome)

@@ -20,9 +20,11 @@ from chunkfold.errors import MonoidError, PlanError
 from chunkfold.events import OnEvent
 from chunkfold.kernels import all_devices, default_devices
 from chunkfold.kernels.binding.statistic import Statistic
+from chunkfold.kernels.tuning.decode_request import decode_rates
 from chunkfold.planning.block_data import Constants, to_a_graph
 from chunkfold.planning.blocks import TileRange
 from chunkfold.planning.combine_tree import Tree
+from chunkfold.planning.feeding import codecs_to_measure
 from chunkfold.planning.output_chunks import OutputChunks, output_chunks
 from chunkfold.planning.plan import Plan, request_of
 from chunkfold.planning.planner import fitted, make_plan
@@ -31,7 +33,7 @@ from chunkfold.planning.staffing import THREADS
 from chunkfold.planning.unshown import unshown
 from chunkfold.planning.work import Work
 from chunkfold.planning.workers import Terms
-from chunkfold.results.of_xarray import OfXarray
+from chunkfold.results.label_sources import OfXarray
 from chunkfold.results.results import Results, in_order
 from chunkfold.running.ready import check_terms
 from chunkfold.running.remarks import warn_user
@@ -59,8 +61,8 @@ def lazily(
     request = request_of(asked)
     if on_event is not None:
         raise PlanError(
-            "on_event hears of a run, but with compute=False Dask carries the plan out, and tells "
-            "by its own dashboard: leave one of them out"
+            "on_event reports a run, but with compute=False Dask carries the plan out, and has its "
+            "own dashboard: leave one of them out"
         )
     if request.options.skips:
         raise PlanError(
@@ -72,14 +74,15 @@ def lazily(
             "several questions are answered by one read of a run, not of a graph: leave "
             "compute=False out, or ask them one by one"
         )
-    chosen = check_terms(client, request.sources)
+    chosen, codecs = check_terms(client, request.sources), codecs_to_measure(request)
     resources: Mapping[str, int] = {}
     if chosen is None:  # a plan is made where there is no device, too
         able = default_devices()[0][:1] if all_devices() else ()
-        terms = Terms.of_this_host(able, 1, THREADS, None)
+        rates = [one for device in able for one in decode_rates(device, codecs)]
+        terms = Terms.of_this_host(able, 1, THREADS, None, rates)
     else:
         workers = DeviceWorkers(chosen)
-        terms, resources = workers.ask(lambda: None).terms, workers.resources
+        terms, resources = workers.ask(lambda: None, codecs).terms, workers.resources
     if isinstance(asked, Plan):
         plan = fitted(asked, terms)
     else:
@@ -110,7 +113,7 @@ class TaskGraph:
 
     plan: Plan
     resources: Mapping[str, int]
-    """That blocks and combines ask workers for, where others have no device."""
+    """Dask resources that blocks and combines require, if some workers have no device."""
 
     @cached_property
     def _work(self) -> Work:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -32,8 +32,7 @@ from chunkfold.planning.work import Work
 from chunkfold.planning.workers import Workers
 from chunkfold.running import sending
 from chunkfold.running.backend import Done, PartialsLostError
-from chunkfold.running.outcomes import is_gone, outcome_of
-from chunkfold.running.sent_tasks import SentTasks
+from chunkfold.running.sent_tasks import SentTasks, is_gone, outcome_of
 from chunkfold.running.shared_tasks import TasksThere
 from chunkfold.settings import wait_seconds
 from chunkfold.worker.fold_block import Folded, block_task, combine_task
@@ -43,7 +42,7 @@ _LARGE = "distributed.admin.large-graph-warning-threshold"
 
 
 class _TakenOverError(Exception):
-    """What was waited for may have been on a worker that was removed just now."""
+    """The wait is over: its result may have been on a worker that was removed just now."""
 
 
 class OnCluster:
@@ -78,9 +77,9 @@ class OnCluster:
             if before:
                 listener.leave(self._client, before)
 
-    def workers(self) -> Workers:
+    def workers(self, codecs: Collection[str] = ()) -> Workers:
         """Ask every worker for its device; see `DeviceWorkers.ask`."""
-        return self._workers.ask(self.watch)
+        return self._workers.ask(self.watch, codecs)
 
     def there(self) -> dict[str, Any]:
         """Ask the scheduler who has joined: what it knows of each, by address."""
@@ -127,6 +126,8 @@ class OnCluster:
             results = self._shared.before(block.number, data.tasks.inputs, lambda: None)
             self._newest[block.number] = attempt
             done = partial(self._folded, block.number, attempt, done)
+        if sending.partial_bytes(self._whole, block) <= sending.BROUGHT_BYTES:
+            done = partial(self._bring, done)
         future = self.submit(
             done,
             key,
@@ -145,14 +146,14 @@ class OnCluster:
         self._gone |= self.watch().removed
 
     def _folded(self, number: int, attempt: int, done: Done, outcome: object) -> None:
-        """Let go of results that no block takes any more, but while another attempt may do."""
+        """Release shared results that no block needs any more, except those of a later attempt."""
         if not isinstance(outcome, BaseException) and self._newest[number] == attempt:
             assert self._shared is not None
             self._shared.done(number)
         done(outcome)
 
     def _let_go_of(self, data: Future[Any], done: Done, outcome: object) -> None:
-        """Let go of what was sent ahead; what is lost with its worker is sent once more."""
+        """Release the data that were sent ahead; if a worker lost them, the task is repeated."""
         if isinstance(outcome, CancelledError) and data.status in ("lost", "cancelled"):
             outcome = WorkerStoppedError("a worker was lost with the data of a block", "")
         data.release()
@@ -162,9 +163,14 @@ class OnCluster:
         """Submit a combine; it runs where the partials are, or they go to it."""
         # Before blocks that wait on a worker: partials take memory until they are combined.
         key = f"combine-{self._work.run}-{attempt}"
+        if all(isinstance(part, Folded) for part in parts):
+            done = partial(self._bring, done)
         done = partial(self._combined, parts, done)
         future = self.submit(done, key, combine_task, self._work, *parts, priority=1)
         return self._replaceable(future, done)
+
+    def _bring(self, done: Done, outcome: object) -> None:
+        sending.bring(self._client, outcome, self._workers.near, done, self.release)
 
     def _combined(self, parts: Sequence[Any], done: Done, outcome: object) -> None:
         """Tell which partials were lost, if Dask could not make them again."""
@@ -199,6 +205,8 @@ class OnCluster:
 
     def gather(self, handle: object) -> Folded:
         """Bring a root partial to the client: past the scheduler, if the worker is near."""
+        if isinstance(handle, Folded):
+            return handle
         while True:
             fetched = in_background(lambda: self._client.gather(handle, direct=self._workers.near))
             seconds = wait_seconds("chunkfold.run.gather")
@@ -275,10 +283,11 @@ class OnCluster:
                     on_loop(self._client, tidied)
 
     def release(self, handles: Sequence[Any]) -> None:
-        """Let go of futures at once; garbage collection would do so some time."""
-        self._futures.difference_update(handles)
-        self._sent.drop(future.key for future in handles)
-        for future in handles:
+        """Release futures at once, without waiting for garbage collection."""
+        futures: list[Any] = [handle for handle in handles if isinstance(handle, Future)]
+        self._futures.difference_update(futures)
+        self._sent.drop(future.key for future in futures)
+        for future in futures:
             future.release()
 
 

@@ -15,6 +15,7 @@ from chunkfold.deadline import in_background
 from chunkfold.errors import PlaceWarning, PlanError
 from chunkfold.kernels import Device
 from chunkfold.kernels.tuning.variant import forced
+from chunkfold.planning.feeding import codecs_to_measure
 from chunkfold.planning.plan import Plan, request_of
 from chunkfold.planning.planner import fitted, make_plan
 from chunkfold.planning.request import Request
@@ -28,13 +29,13 @@ from chunkfold.sources.source import Source
 
 @dataclass(frozen=True)
 class Ready:
-    """What a run needs to begin."""
+    """The parts that a run needs to begin."""
 
     run: str
     """Its name."""
     plan: Plan
     backend: Backend
-    """Of those who will carry the plan out; whoever starts no run stops it."""
+    """The backend that carries the plan out; a caller that starts no run stops it."""
     devices: Sequence[Device]
     """Theirs."""
 
@@ -59,7 +60,7 @@ def ready(asked: Request | Plan, client: Client | None) -> Ready:
     run, planned = uuid.uuid4().hex[:12], _planning(asked)
     try:
         backend.listen(run)
-        workers = backend.workers()
+        workers = backend.workers(codecs_to_measure(request))
         plan = replace(planned(workers.terms), device=workers.devices[0])
         if plan.options.variant is not None:  # that workers would refuse, each by itself
             for device, one in itertools.product(workers.devices, plan.together):

@@ -1,4 +1,4 @@
-"""What is said of a run beside its results: of laws that were not shown, of servers, of NaN."""
+"""Warnings after a run: laws that were not shown, servers, results that are NaN."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from chunkfold.bad_chunks import Skipped
 from chunkfold.errors import LawsWarning, NaNWarning, ServerWarning, SkippedWarning
+from chunkfold.plural import counted
 from chunkfold.running.answers import Answer
 from chunkfold.stores.requests import Requests
 
@@ -42,27 +43,28 @@ def skipped_told(skipped: Skipped, elements: int) -> Iterator[SkippedWarning]:
     if skipped:
         yield SkippedWarning(
             f"{sum(skipped.values()):,} of {elements:,} elements were skipped, of "
-            f"{len(skipped):,} bad chunk(s), as {next(iter(skipped))}: Run.skipped has all"
+            f"{counted(len(skipped), 'bad chunk')}, as {next(iter(skipped))}: Run.skipped has all"
         )
 
 
 def waits_told(requests: Requests) -> Iterator[ServerWarning]:
-    """Say how long servers asked to be left alone."""
+    """Say how often servers asked for a pause, and of how many seconds at most."""
     if asked := requests.waits:
         yield ServerWarning(
-            f"a server asked to be left alone {asked} time(s), for "
-            f"{requests.longest_wait_s:.0f} s at most (Retry-After), and was"
+            f"servers asked for a pause {counted(asked, 'time')} (Retry-After), and got it: "
+            f"{requests.longest_wait_s:.0f} s at most"
         )
 
 
 def nan_told(answers: Mapping[str, Answer], flag: str) -> Iterator[NaNWarning]:
-    """Say which results are NaN since elements are, and which option leaves those out."""
-    for why, since in ((True, "since elements are"), (None, "perhaps since elements are")):
-        names = ", ".join(
+    """Say which results are NaN because elements are, and which option ignores those."""
+    for why, since in ((True, ""), (None, ", perhaps")):
+        names = [
             f"{op} of {name}" if name else op
             for name, answer in answers.items()
             for op, of_nan in answer.nan.items()
             if of_nan is why
-        )
+        ]
         if names:
-            yield NaNWarning(f"there is NaN in {names}, {since}: {flag} takes those for absent")
+            found = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} NaN{since}"
+            yield NaNWarning(f"{found} because the data contain NaN; {flag} ignores them")

@@ -81,7 +81,7 @@ class Run:
         self._execution.cancelled.set()
 
     def done(self) -> bool:
-        """Whether the run has ended."""
+        """Return True if the run has ended."""
         return self._execution.ended.is_set()
 
     @property
@@ -110,8 +110,8 @@ class Run:
         """
         if self.plan.request.questions:
             raise PlanError(
-                "results are of one question, and there are several: "
-                f"{', '.join(self.plan.request.questions)}; answers has each"
+                "Run.results has one question's results, and the run has several questions: "
+                f"{', '.join(self.plan.request.questions)}; Run.answers has each"
             )
         return self.answers[""].results
 
@@ -125,17 +125,17 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """How long the run took; 0 until it has ended."""
+        """Return the duration of the run in seconds; 0 until it has ended."""
         return self._execution.seconds
 
     @property
     def reads(self) -> int:
-        """How often the data were read so far: quantiles may take several reads."""
+        """Return the number of reads of the data so far: quantiles may take several."""
         return len(self._execution.schedulers)
 
     @property
     def profile(self) -> Mapping[str, DeviceReport]:
-        """What each device did, by its identity; empty until the run has a result."""
+        """Return the work of each device, by its identity; empty until the run has a result."""
         return self._execution.report.devices
 
     @property
@@ -145,20 +145,20 @@ class Run:
 
     @property
     def missing(self) -> Mapping[str, tuple[int, int]]:
-        """Of each input how many of its selected chunks, or shards, are not stored, of how many.
+        """Return for each input the counts of missing and of all selected chunks, or shards.
 
-        Where the store can be listed as planned; else those that were asked for and not there.
+        A listing gives the counts if the store has one; else requests that found nothing do.
         """
         return self.plan.found_missing(self._execution.report.missed)
 
     @property
     def requests(self) -> Requests:
-        """What workers asked servers for, and how often anew."""
+        """Return the counts of requests that workers made, and of repeated ones."""
         return self._execution.report.requests
 
     @property
     def attempts(self) -> Attempts:
-        """What was begun more than once, since workers were lost or stopped."""
+        """Return the counts of tasks begun more than once, because workers were lost or stopped."""
         return sum((scheduler.attempts for scheduler in self._execution.schedulers), Attempts())
 
     def remarks(self, flag: str = "skipna=True") -> Iterator[str]:

@@ -1,8 +1,8 @@
-"""What goes to workers ahead of tasks: much of it within a task is the scheduler's to keep."""
+"""Decide how data of blocks reach workers, and how partials come back."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pickle import PickleBuffer
 from typing import Any
 
@@ -13,11 +13,55 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 from chunkfold.deadline import awaited, in_background
 from chunkfold.errors import ClusterError
 from chunkfold.planning.block_data import BlockData
+from chunkfold.planning.blocks import Block
+from chunkfold.planning.work import Work
+from chunkfold.running.backend import Done
+from chunkfold.running.sent_tasks import outcome_of
 from chunkfold.settings import wait_seconds
 
 WITHIN_BYTES = 64 << 10
 """Most of keys, weights and masks, or of what a block brings, that travels within a task: more
 of it goes to a worker ahead."""
+
+BROUGHT_BYTES = 128 << 10
+"""The client brings partials of a block up to this size at once, so that no worker's death loses
+them. Combines get them within their tasks, which pass through the scheduler."""
+
+
+def partial_bytes(work: Work, block: Block) -> int:
+    """Return the bytes of the partials that a block leaves, of all questions."""
+    return sum(
+        one.accumulator.nbytes * one.groups * one.layout.tile_outputs(tile)
+        for one in work.together
+        for tile in range(*block.tiles)
+    )
+
+
+def bring(
+    client: Client,
+    outcome: object,
+    direct: bool,  # as Client.gather calls it
+    done: Done,
+    release: Callable[[Sequence[object]], None],
+) -> None:
+    """Bring the partial that a task has left, in the background; pass on what else its outcome is.
+
+    A partial that cannot be brought stays a future, for who needs it.
+    """
+    if not isinstance(outcome, Future):
+        done(outcome)
+        return
+    future: Future[Any] = outcome
+    bringing = in_background(lambda: client.gather(future, direct=direct))
+
+    def brought(_: object) -> None:
+        if bringing.exception() is None:
+            release([future])
+            done(bringing.result())
+        else:
+            done(outcome_of(future, client))
+
+    bringing.add_done_callback(brought)
 
 
 def sent_ahead(

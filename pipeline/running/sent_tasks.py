@@ -1,7 +1,8 @@
-"""Tasks that attempts of a run wait for on a cluster: those of a worker that is lost are given up.
+"""Tasks that were submitted to a cluster, and their outcomes.
 
-Dask would run such a task again, under the same key, and end it after some losses of its own
-counting. Given up, it begins again as another attempt of the run's, which counts.
+The tasks of a worker that is lost are given up: Dask would run such a task again, under the same
+key, and end it after some losses of its own counting. Given up, it begins again as another attempt
+of the run's, which counts.
 """
 
 from __future__ import annotations
@@ -9,13 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from distributed import Client, Future
+from distributed.scheduler import KilledWorker
+
 from chunkfold.cluster.scheduler_calls import STOPPED
-from chunkfold.errors import WorkerStoppedError
+from chunkfold.errors import CancelledError, ClusterError, WorkerStoppedError
 from chunkfold.running.backend import Done
+from chunkfold.settings import wait_seconds
 
 
 class SentTasks:
-    """By their keys, what is told their outcomes."""
+    """Callbacks for the outcomes of submitted tasks, by their keys."""
 
     def __init__(self) -> None:
         self._sent: dict[str, Done] = {}
@@ -41,3 +46,41 @@ class SentTasks:
         how = "was retired" if planned else "was stopped" if stopped else "died, or left"
         for key in told["processing-tasks"]:
             self.give_up(key, WorkerStoppedError(f"worker {worker} {how}", worker, planned=planned))
+
+
+def is_gone(future: Any) -> bool:
+    """Return True if a result was lost and Dask cannot repeat it: its inputs were lost, too."""
+    return isinstance(future, Future) and bool(future.status == "cancelled")
+
+
+def outcome_of(future: Any, client: Client) -> object:
+    """Return a finished future, or why it has no result.
+
+    It raises nothing: Dask only logs what a callback raises, and nobody would hear of the task any
+    more.
+    """
+    if future.status == "finished":
+        return future
+    if client.status != "running":
+        return ClusterError(f"the connection to the scheduler was lost: {client.status}")
+    if future.status == "lost":
+        return WorkerStoppedError("a worker was lost with what it had just made", "")
+    if future.status == "cancelled":
+        return CancelledError("a task was cancelled on the scheduler")
+    try:
+        return _failure(future)
+    except Exception as error:  # noqa: BLE001 - the scheduler may have gone meanwhile
+        return ClusterError(f"why a task failed is not known: {error!r}")
+
+
+def _failure(future: Any) -> object:
+    error = future.exception(timeout=wait_seconds("chunkfold.workers.answer"))
+    if not isinstance(error, KilledWorker):
+        return error
+    worker = error.last_worker.address
+    if error.task == future.key:  # where a scheduler allows fewer losses than the run does
+        return WorkerStoppedError(f"worker {worker} died, or left", worker)
+    return ClusterError(
+        f"workers died {error.allowed_failures + 1} times while they ran task {error.task!r}; "
+        f"the last was {worker}: look at its log for the reason"
+    )

@@ -15,13 +15,13 @@ from dask.threaded import get
 from dask.typing import Key
 from distributed import Client
 
-from chunkfold.awake import Awake
 from chunkfold.cluster.scheduler_calls import SPAN, on_loop
 from chunkfold.planning.work import Work
 from chunkfold.settings import wait_seconds
 from chunkfold.sources.dask_division import Division, Own
 from chunkfold.sources.dask_graph import computed, guarded
 from chunkfold.sources.dask_source import DaskSource
+from chunkfold.suspend_clock import Awake
 
 OnTask = Callable[[], None]
 _ASKED = 1000
@@ -82,7 +82,7 @@ class SharedTasks(ABC):
             self._kept[key].add(block)
 
     def done(self, block: int) -> None:
-        """Let go of what no other block takes any more."""
+        """Release the results that no other block needs."""
         with self._lock:
             for key in self._of_block.pop(block, ()):
                 self._kept[key].discard(block)
@@ -90,7 +90,7 @@ class SharedTasks(ABC):
                     self._drop(self._results.pop(key))
 
     def stop(self) -> None:
-        """Let go of all results."""
+        """Release all results."""
         with self._lock:
             for result in self._results.values():
                 self._drop(result)
@@ -114,7 +114,7 @@ class SharedTasks(ABC):
 
     @abstractmethod
     def _drop(self, result: Any) -> None:
-        """Let go of a result."""
+        """Release a result."""
 
 
 class TasksHere(SharedTasks):
@@ -175,10 +175,10 @@ class TasksThere(SharedTasks):
         return news
 
     def stop(self) -> None:
-        """Let go of all results: what nobody needs any more ends.
+        """Release all results: tasks that nobody needs end.
 
-        Not cancelled: Dask would cancel what depends on them, too, and a scheduler asserts that
-        somebody wants each of that.
+        They are not cancelled: Dask would cancel their dependents too, and a scheduler asserts that
+        each dependent is wanted.
         """
         super().stop()
         if self._asking is not None:

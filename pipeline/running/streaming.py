@@ -22,7 +22,7 @@ AHEAD = 2
 
 
 class Sink(Protocol):
-    """Where results go, tile by tile. Its methods are called by one thread at a time."""
+    """Receives results tile by tile. Its methods are called by one thread at a time."""
 
     def begin(self, plan: Plan) -> None:
         """Get ready for what a plan makes."""

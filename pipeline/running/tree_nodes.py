@@ -33,7 +33,7 @@ class Attempt:
     number: int
     """0 of the first."""
     ticket: object = None
-    """By which the backend lets go of it."""
+    """The backend's handle, by which it releases the task."""
 
 
 def with_nodes(blocks: Sequence[Block]) -> list[tuple[TreeNode, Block]]:

@@ -1,1 +1,1 @@
-"""What has chunks and can be reduced: how it is opened, and what is stored of it."""
+"""Sources are arrays that have chunks and can be reduced; they describe how they are stored."""

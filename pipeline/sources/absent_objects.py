@@ -64,8 +64,8 @@ def refuse_gone(source: Source, before: AbsentRuns, now: AbsentRuns) -> None:
         place = tuple(map(int, np.unravel_index(gone[0], source.object_grid)))
         raise ChangedError(
             f"{source.name}: {source.object_kind[:-1]} {source.object_key(place)} changed while it "
-            "was read: it was there when the data were read first, and is gone; run it again when "
-            "nobody writes to it"
+            "was read: the first read found it, and now it is gone; run it again when nobody "
+            "writes to it"
         )
 
 

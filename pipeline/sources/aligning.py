@@ -1,28 +1,34 @@
-"""Compare coordinates of the same axes, and find the order that makes one like the other."""
+"""Compare coordinates of the same axes: reorder one array like the other, or refuse it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import operator
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from chunkfold.errors import PlanError, SourceError
 from chunkfold.sources.axis_names import Named
-from chunkfold.sources.data_arrays import DataArrays
+from chunkfold.sources.data_arrays import DataArrays, is_of_xarray
 from chunkfold.sources.joined_values import Stored, are_equal, near, order_onto, units_differ
 from chunkfold.sources.neighbours import axis_coordinate, coordinate_of_xarray
 from chunkfold.sources.source import Source
 
+_NEAR = 1e-5
+"""Coordinates of a Zarr may be stored as float32."""
+Same = Callable[[Any, Any], Any]
+"""Tells of places of the data, and those of what goes along, which are the same: bools."""
+
 
 class Alignment(NamedTuple):
-    """How an array is brought into the order of another one."""
+    """Orders that bring an array into the order of another array."""
 
     orders: Mapping[int, np.ndarray]
-    """For each axis that is in another order, where each of the other one's places is."""
+    """Per axis that is in another order: the position of each of the other array's coordinates."""
     differences: Mapping[str, str] = MappingProxyType({})
-    """What is said of each axis whose coordinates have other values."""
+    """A sentence for each axis whose coordinates have other values."""
 
     def applied(self, values: np.ndarray) -> np.ndarray:
         """Return values in the other order."""
@@ -109,3 +115,53 @@ def _difference(one: Stored, other: Stored, dim: str) -> str:
     n = next(unlike, 0)
     places = f"at {n} it is {here[n]} in the first and {there[n]} in the second"
     return f"their {dim!r} differs: {places}"
+
+
+def refuse_other_coordinates(what: str, given: Any, data: Source | DataArrays) -> None:
+    """See that weights, a mask or labels that xarray holds are of the data's places, in order.
+
+    Of what is no DataArray only a Zarr array's numeric coordinates can be compared.
+
+    Raises
+    ------
+    PlanError
+        If an axis that both have is called differently along it.
+    """
+    if not is_of_xarray(given):
+        return
+    for dim in (one for one in given.dims if one in given.indexes):
+        there, (here, same) = given.indexes[dim], _along(data, dim, given.indexes[dim])
+        if here is None or len(here) != len(there) or there.equals(here):
+            continue  # extents are seen to elsewhere
+        unlike = np.flatnonzero(~np.asarray(same(here, there), bool))
+        if unlike.size:
+            place = int(unlike[0])
+            raise PlanError(
+                f"{what}: {dim!r} is {there[place]} at {place}, where that of {data.name} is "
+                f"{here[place]}: give the same places in the same order, as {what}.sel({dim}="
+                f"data.{dim}) has them"
+            )
+
+
+def _along(data: Source | DataArrays, dim: Hashable, there: Any) -> tuple[Any, Same]:
+    """Return the data's places along an axis, None if it has none, and how they are compared."""
+    if isinstance(data, DataArrays):
+        return data.arrays[0].indexes.get(dim), operator.eq
+    numbers = dim in (data.dims or ()) and there.dtype.kind in "iuf"
+    return (_coordinate(data, str(dim)) if numbers else None), _near
+
+
+def _near(here: np.ndarray, there: Any) -> Any:
+    scale = _NEAR * np.abs(here).max(initial=0)
+    return np.isclose(here, np.asarray(there), rtol=_NEAR, atol=scale)
+
+
+def _coordinate(source: Source, dim: str) -> np.ndarray | None:
+    """Return the numbers along an axis; None if there are none that can be read."""
+    try:
+        found = axis_coordinate(source, dim)
+        if found is None or found.dtype.kind not in "iuf":
+            return None
+        return found.values(found.whole())
+    except (SourceError, PlanError, ValueError, OSError):  # results are worth more
+        return None

@@ -23,15 +23,15 @@ class GroupsOfLabel:
     """The groups of one label."""
 
     groups: np.ndarray
-    """In the order of the results: texts of intervals, where it has bins."""
+    """Labels in the order of the results; texts of intervals if the values are binned."""
     name: str
-    """How messages call it."""
+    """The name that messages use."""
     axis: str
-    """What results call their axis of these groups."""
+    """The name of the axis of these groups in results."""
     attrs: Mapping[str, Any] = field(default_factory=dict)
     """Attributes of the groups, as of a coordinate."""
     intervals: Intervals | None = None
-    """What groups are, where it has bins."""
+    """The intervals that groups stand for, if the values are binned."""
 
 
 def any_labels(

@@ -21,7 +21,7 @@ from chunkfold.stores.expected import Expected
 
 _FILL = "give array.filled(np.nan), and skipna=True"
 CHUNK_BYTES = 4 << 20
-"""Of what has no chunks, about so much is read at once."""
+"""Bytes that are read at once from an array that has no chunks."""
 Region = Sequence[slice]
 
 
@@ -33,22 +33,22 @@ class ArraySource(Source):
     """Has `shape`, `dtype` and `__getitem__` with slices."""
     name: str
     cells: tuple[Cells, ...]
-    """Where chunks meet along each axis."""
+    """The boundaries of chunks along each axis."""
     in_memory: bool = False
-    """Whether its elements are in this process, so that to read is to copy."""
+    """True if the elements are in this process, so that a read is a copy."""
 
     def __repr__(self) -> str:
         return f"<ArraySource {self.name}: {self.dtype}, shape {self.shape}>"
 
     @cached_property
     def dtype(self) -> np.dtype:
-        """Of an element."""
+        """Return the dtype of an element."""
         dtype: np.dtype = np.dtype(self.array.dtype)
         return dtype
 
     @property
     def grid(self) -> tuple[Cells, ...]:
-        """Where chunks meet along each axis."""
+        """Return the boundaries of chunks along each axis."""
         return self.cells
 
     @property
@@ -58,7 +58,7 @@ class ArraySource(Source):
 
     @property
     def kind(self) -> str:
-        """Where its elements are."""
+        """Return the place of its elements: in memory, or the type that reads them."""
         return "in memory" if self.in_memory else f"read by {type(self.array).__name__}"
 
     @property
@@ -68,12 +68,12 @@ class ArraySource(Source):
 
     @property
     def here(self) -> bool:
-        """In this process, or behind an object of it."""
+        """Return True: the elements are in this process, or an object in it reads them."""
         return True
 
     @property
     def as_it_is(self) -> bool:
-        """Whether a part of it is read in as much time as its bytes take."""
+        """Return True if reading a part takes time proportional to its bytes."""
         return self.in_memory
 
     def reading_bytes(self, leaf_bytes: int, touched_bytes: int) -> int:
@@ -124,13 +124,13 @@ class PartsSource(BroughtSource):
     """Regions of an array, as a block brings them to a worker."""
 
     parts: Sequence[tuple[tuple[slice, ...], np.ndarray]] = ()
-    """Where each region is, and its elements."""
+    """The slices of each region, and its elements."""
 
     def __sizeof__(self) -> int:
         return sum(elements.nbytes for _, elements in self.parts)
 
     def reading_bytes(self, leaf_bytes: int, touched_bytes: int) -> int:  # noqa: ARG002
-        """What came with the block of which a leaf is."""
+        """Return the bytes of a leaf: the elements came with the block."""
         return leaf_bytes
 
     def read(self, region: Region, out: np.ndarray, known: Expected | None = None) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from chunkfold.axis_cuts import Cells
 from chunkfold.errors import PlanError
+from chunkfold.plural import counted
 from chunkfold.selections import Selection, select
 
 AxisOption = int | str | Sequence[int | str] | None
@@ -17,11 +18,11 @@ AxisOption = int | str | Sequence[int | str] | None
 
 
 class Named(Protocol):
-    """What has axes, and perhaps names for them."""
+    """An array that has axes, and names for them if it knows any."""
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """Return the name that messages use."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -33,7 +34,7 @@ class Named(Protocol):
 
     @property
     def grid(self) -> tuple[Cells, ...]:
-        """Where chunks meet along each axis."""
+        """Return the boundaries of chunks along each axis."""
 
 
 def axis_names(source: Named, axes: Sequence[int]) -> list[str | None] | None:
@@ -119,7 +120,7 @@ def normalized_axes(axis: int | Sequence[int] | None, ndim: int) -> tuple[int, .
             raise PlanError(f"axis {entry!r} is not an integer")
         if not -ndim <= entry < ndim:
             raise PlanError(
-                f"axis {int(entry)} is out of range for an array of {ndim} dimension(s): "
+                f"axis {int(entry)} is out of range for an array of {counted(ndim, 'dimension')}: "
                 + (f"use {-ndim} to {ndim - 1}" if ndim else "it has none to reduce")
             )
         out.append(int(entry) % ndim)

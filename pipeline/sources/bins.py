@@ -30,11 +30,11 @@ class Intervals:
     edges: np.ndarray
     """Ascending, one more than there are intervals: integers, floats, or dates or time spans."""
     right: bool
-    """Whether the upper end of each belongs to it, else the lower one."""
+    """True if each interval includes its upper end, False if it includes its lower end."""
 
     @property
     def texts(self) -> np.ndarray:
-        """How they are written, as pandas does.
+        """Return the intervals as texts, as pandas writes them.
 
         >>> Intervals(np.array([0, 1, 5]), right=False).texts.tolist()
         ['[0, 1)', '[1, 5)']
@@ -54,9 +54,9 @@ class Bins:
     """Groups that are intervals of labels; made by `bins`."""
 
     edges: np.ndarray
-    """As those of `Intervals`."""
+    """Edges of the bins, as in `Intervals`."""
     of: Any
-    """What is in them; None: the reduced elements themselves."""
+    """The values that are binned; None: the reduced elements themselves."""
     right: bool
 
     def __repr__(self) -> str:

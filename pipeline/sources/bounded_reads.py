@@ -112,7 +112,7 @@ class _OfItsShape(BytesBytesCodec):
     """Refuses bytes of another size than the elements have that are made of them."""
 
     codec: Any
-    """What makes them."""
+    """The codec that makes the elements."""
     is_fixed_size = True
 
     def to_dict(self) -> dict[str, Any]:
@@ -132,7 +132,7 @@ class _OfItsShape(BytesBytesCodec):
 
 
 def _is_fixed(spec: Any) -> bool:
-    """Whether the elements of a chunk have a size of their own; texts may have any."""
+    """Return True if the elements of a chunk have a fixed size; texts may have any size."""
     return spec.dtype.to_native_dtype().kind not in "OT"
 
 

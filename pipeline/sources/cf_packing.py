@@ -1,4 +1,4 @@
-"""What attributes of an array say that its stored numbers stand for, as xarray reads them."""
+"""CF attributes define the values of stored numbers: scale, offset, missing; as in xarray."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ _VALID = ("valid_range", "valid_min", "valid_max")
 MOST_MISSING = 100
 """Numbers that an array may call missing: kernels compare each element with each."""
 _RESIGNED = {("true", "i"): "uint", ("false", "u"): "int"}
-"""What integers of a kind are read as, by `_Unsigned`."""
+"""The kind that `_Unsigned` reads integers of a kind as."""
 
 
 class HasAttributes(Protocol):
-    """What has elements, and attributes that say what they stand for."""
+    """An array with attributes that say what its elements stand for."""
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """Return the name that messages use."""
 
     @property
     def dtype(self) -> np.dtype:
-        """Of an element."""
+        """Return the dtype of an element."""
 
     @property
     def attributes(self) -> Mapping[str, Any]:
-        """What is noted beside it."""
+        """Return the attributes that are stored with it."""
 
     @property
     def missing_fill(self) -> Sequence[Any]:
@@ -93,14 +93,14 @@ def packing_attributes(source: HasAttributes) -> Iterator[str]:
     if not Packing.packs(source.dtype):
         return
     if _resigned(source) is not None:
-        yield f"_Unsigned {attributes['_Unsigned']}, folded as {source.dtype.name}"
+        yield f"_Unsigned {attributes['_Unsigned']}, computed as {source.dtype.name}"
     named = {name: _listed(attributes[name]) for name in MISSING if name in attributes}
     if "_ARRAY_DIMENSIONS" in attributes and source.missing_fill:  # xarray has made it
         named |= {MISSING[0]: list(source.missing_fill)}
     for name, given in named.items():
         values = [value for value in map(_decoded, given) if value == value]
         if values:
-            yield f"{name} {', '.join(map(_said, values))}, folded as any number"
+            yield f"{name} {', '.join(map(_said, values))}, computed like any number"
 
 
 def never_applied(source: HasAttributes) -> Iterator[str]:
@@ -110,7 +110,7 @@ def never_applied(source: HasAttributes) -> Iterator[str]:
         return
     said = attributes.get("_Unsigned")
     if dtype.kind in "iu" and "_Unsigned" in attributes and said not in ("true", "false"):
-        yield f"_Unsigned {said!r}, which is not the text 'true' or 'false': folded as {dtype.name}"
+        yield f"_Unsigned {said!r}, not the text 'true' or 'false': computed as {dtype.name}"
     # Of bools of format 2 it is the fill value, which all have, and one of the two that there are.
     named = MISSING[1:] if dtype.kind == "b" and source.missing_fill else MISSING
     for name in named if not Packing.packs(dtype) else ():
@@ -119,7 +119,7 @@ def never_applied(source: HasAttributes) -> Iterator[str]:
             yield f"{name} {', '.join(map(_said, values))}, for {dtype.name} has no missing numbers"
     valid = [f"{name} {_said(attributes[name])}" for name in _VALID if name in attributes]
     if valid:
-        yield f"{', '.join(valid)}, numbers beyond folded as any"
+        yield f"{', '.join(valid)}, numbers outside are computed too"
 
 
 def unapplied(source: HasAttributes, flag: str, *, mask_and_scale: bool) -> Iterator[str]:
@@ -205,7 +205,7 @@ def _held(number: float, of: Iterable[np.dtype], dtype: np.dtype) -> Iterator[in
 
 
 def _alike(one: float, other: float) -> bool:
-    """Whether two numbers are the same float64."""
+    """Return True if two numbers are the same float64."""
     try:
         return float(one) == float(other)
     except OverflowError:

@@ -25,11 +25,11 @@ Found = tuple[int, ...]
 _Files = tuple[list[str], np.ndarray]
 """Paths, and the places of these files, counted over the grid of objects."""
 _NUMBER = re.compile("0|[1-9][0-9]{0,17}")
-"""As keys spell it; longer ones might be too large for int64."""
+"""Numbers as keys spell them; longer ones might be too large for int64."""
 _FEW = 256
 """Files below a folder that are looked at, rather than listed."""
 _RANGES = 16
-"""That a server is asked to list at once."""
+"""Ranges of keys that a server lists at once."""
 _OF_A_RANGE = 64
 """Keys that are looked at to part them."""
 MOST_OBJECTS = 1 << 26
@@ -42,13 +42,13 @@ _AT_ONCE = 1 << 16
 
 @dataclass(frozen=True, eq=False)
 class Listing:
-    """What is stored of an array when it is listed."""
+    """The stored objects of an array, found by listing it."""
 
     sizes: np.ndarray
     """Bytes of each object (chunk or shard), uint32 or uint64 over the grid of objects: 0 where
     nothing is stored, at least 1 where something is."""
     newest: int
-    """When the newest of them was written: nanoseconds since 1970, by the store's clock."""
+    """The time when the newest one was written: nanoseconds since 1970, by the store's clock."""
 
 
 def list_objects(array: Any) -> Listing | None:
@@ -184,7 +184,7 @@ class _Made:
 
     @property
     def listing(self) -> Listing:
-        """What was added."""
+        """Return the listing of the objects that were added."""
         return Listing(self._sizes, self._newest)
 
 

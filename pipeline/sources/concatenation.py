@@ -16,6 +16,7 @@ from chunkfold.boxes import cut_at, elements_of
 from chunkfold.decoding.decode_units import InTurn
 from chunkfold.decoding.direct import DirectRegion
 from chunkfold.errors import SourceError
+from chunkfold.kernels.decode.codec_chain import CodecChain
 from chunkfold.kernels.decode.stored_chunks import StoredChunks
 from chunkfold.kernels.feed.commands import Runs, joined_runs
 from chunkfold.sources.array_source import copied
@@ -35,23 +36,23 @@ class ConcatenatedSource(Source):
 
     name: str
     parts: Mapping[int, Source]
-    """By their numbers; a block brings those alone that it reads of, and the first."""
+    """Parts by number; a block brings only the first and those that it reads."""
     starts: tuple[int, ...]
-    """Where each begins along the axis, and where the last one ends."""
+    """The start of each part along the axis, and the end of the last one."""
     axis: int
     element: np.dtype
-    """Of all; in this host's byte order where theirs differ."""
+    """The dtype of all parts; in this host's byte order if theirs differ."""
     most: int
     """Elements of the largest cell along the axis."""
     noted: Mapping[str, Any]
     """Attributes that all have alike."""
     aligned: bool
-    """Whether stored objects of all make up one grid, and stand for the same where none is."""
+    """True if the stored objects of all parts make one grid and have one fill value."""
     travels_whole: bool
     waits: bool
-    """Whether any is behind a network."""
+    """True if any part is read over a network."""
     turned: bool
-    """Whether chunks of all can be brought side by side."""
+    """True if chunks of all parts can be brought side by side."""
 
     def __repr__(self) -> str:
         return f"<ConcatenatedSource {self.name}: {self.dtype}, shape {self.shape}>"
@@ -70,12 +71,12 @@ class ConcatenatedSource(Source):
 
     @property
     def dtype(self) -> np.dtype:
-        """Of an element."""
+        """Return the dtype of an element."""
         return self.element
 
     @cached_property
     def grid(self) -> tuple[Cells, ...]:
-        """Where chunks meet; across the axis those of the first."""
+        """Return the boundaries of chunks; across the axis those of the first part."""
         cells = list(self._first.grid)
         cells[self.axis] = self._cells()
         return tuple(cells)
@@ -97,12 +98,12 @@ class ConcatenatedSource(Source):
 
     @property
     def attributes(self) -> Mapping[str, Any]:
-        """Those that all have alike."""
+        """Return the attributes that are equal in all parts."""
         return self.noted
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """Those of all."""
+        """Return the metadata of all parts."""
         return {**super().metadata, "parts": [part.metadata for part in self.parts.values()]}
 
     @property
@@ -117,22 +118,22 @@ class ConcatenatedSource(Source):
 
     @property
     def kind(self) -> str:
-        """How they are read."""
+        """Return the number of arrays, the axis, and the kind of the first one."""
         return f"{len(self.starts) - 1:,} arrays along axis {self.axis}; {self._first.kind}"
 
     @property
     def remote(self) -> bool:
-        """Whether any is behind a network."""
+        """Return True if any part is read over a network."""
         return self.waits
 
     @property
     def travels(self) -> bool:
-        """Whether all do."""
+        """Return True if workers can open every part."""
         return self.travels_whole
 
     @property
     def as_it_is(self) -> bool:
-        """Whether parts of a chunk of any can be read alone."""
+        """Return True if each part reads a piece of a chunk in time proportional to its bytes."""
         return all(part.as_it_is for part in self.parts.values())
 
     @property
@@ -171,7 +172,7 @@ class ConcatenatedSource(Source):
         return Listing(sizes, max(one.newest for one in found))
 
     def tells_missing(self, *, listed: bool) -> bool:
-        """Whether all of them do."""
+        """Return True if all parts notice chunks that are not stored."""
         return all(part.tells_missing(listed=listed) for part in self.parts.values())
 
     @property
@@ -181,11 +182,11 @@ class ConcatenatedSource(Source):
 
     @property
     def object_kind(self) -> str:
-        """What people call such objects."""
+        """Return the name of such objects in messages."""
         return self._first.object_kind
 
     def reading_bytes(self, leaf_bytes: int, touched_bytes: int) -> int:
-        """What the part takes that takes most."""
+        """Return the bytes of the part that needs most."""
         kinds = {(type(part), part.unit): part for part in self.parts.values()}
         return max(part.reading_bytes(leaf_bytes, touched_bytes) for part in kinds.values())
 
@@ -218,9 +219,9 @@ class ConcatenatedSource(Source):
         return joined_runs(found)
 
     @property
-    def device_codec(self) -> str | None:
-        """That of all parts, if it is one."""
-        codecs = {part.device_codec for part in self.parts.values()}
+    def device_codecs(self) -> CodecChain | None:
+        """Return the codecs of all parts if they are the same, else None."""
+        codecs = {part.device_codecs for part in self.parts.values()}
         return codecs.pop() if len(codecs) == 1 else None
 
     def stored_chunks(

@@ -1,4 +1,4 @@
-"""Where values of a coordinate are along its axis: with xarray's meaning, by its own indexes."""
+"""Positions of coordinate values along their axis: with xarray's meaning, by its own indexes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import xarray
 
 METHODS = ("nearest", "pad", "ffill", "backfill", "bfill")
-"""Which place is taken of a value that is none of a coordinate's, as xarray has them."""
+"""xarray's rules for the position of a value that the coordinate does not have."""
 _BOOLS = {"true": True, "false": False}
 
 
@@ -105,8 +105,8 @@ def nothing_selected(coordinate: xarray.DataArray, label: Any, name: str) -> Pla
         )
     runs = range_text(coordinate, longitudes=around)
     return PlanError(
-        f"{name}: {label_text(label)} selects nothing of {dim!r}; {runs}{hint}; where nothing is "
-        "wanted: allow_empty=True"
+        f"{name}: {label_text(label)} selects nothing of {dim!r}; {runs}{hint}; "
+        "allow_empty=True allows an empty selection"
     )
 
 

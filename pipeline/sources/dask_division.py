@@ -1,4 +1,4 @@
-"""Which tasks of a graph of Dask's a block has for itself, and which several blocks share."""
+"""Dask's tasks are divided: a block computes its own tasks, and several blocks share the others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONSTANT_BYTES = 64 << 10
 
 @dataclass(frozen=True)
 class Own:
-    """What a block computes by itself."""
+    """The tasks that one block computes by itself."""
 
     graph: DaskGraph = field(default_factory=dict)
     inputs: tuple[Key, ...] = ()
@@ -54,7 +54,7 @@ class Division:
 
     @cached_property
     def _tasks(self) -> DaskGraph:
-        """Those that some block needs, without constants."""
+        """Return the tasks that some block needs, without constants."""
         found: dict[Key, DaskNode] = {}
         waiting = [key for keys in self.wanted for key in keys]
         while waiting:

@@ -21,10 +21,10 @@ DaskGraph = Mapping[Key, DaskNode]
 
 @dataclass(frozen=True)
 class Failed:
-    """What a task left that could not be done, or one that needs its result."""
+    """The result of a task that failed, or that needs the result of one that failed."""
 
     reason: str
-    """As "task ('load', 3): OSError: no such file"."""
+    """The reason, as "task ('load', 3): OSError: no such file"."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,12 @@ class Guarded:
     """A task of a source's, whose failure names the source."""
 
     name: str
-    """Of the source."""
+    """The name of the source."""
     node: DaskNode
     needs: tuple[Key, ...]
-    """In the order in which it is given their results."""
+    """Keys of the tasks whose results it is given, in this order."""
     keeps: bool
-    """Whether a failure is what it leaves, for whoever reads the chunk: it may be left out."""
+    """True if a failure is its result, for the reader of the chunk, who may skip it."""
 
     def __call__(self, *results: Any) -> Any:
         """Do it.

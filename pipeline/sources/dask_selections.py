@@ -1,4 +1,4 @@
-"""What an array of Dask's selects of the one object that it reads, if it does nothing else."""
+"""A Dask array may only select from one object that it reads: the selection is found here."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 _ORIGINAL = "original-"
 """Dask keeps what an array was made of under the array's name with this before it."""
 _CUTS = ("getitem-", "rechunk-merge-", "rechunk-split-")
-"""How Dask calls what only moves elements."""
+"""Prefixes of the names of Dask's tasks that only move elements."""
 _MOST_CHUNKS = 100_000
-"""Of an array whose graph is looked through."""
+"""The most chunks of an array whose graph is searched."""
 _FACTOR, _SHIFT = 3, 7
 """Places that are counted otherwise: what only moves them keeps the relation."""
 

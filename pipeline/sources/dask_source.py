@@ -37,28 +37,28 @@ class DaskSource(Source):
     array: Any
     name: str
     cells: tuple[Cells, ...]
-    """Where chunks meet along each axis."""
+    """The boundaries of chunks along each axis."""
     named: tuple[str | None, ...] | None = None
     """Names of the axes, where they have any."""
     labelled: Any = None
     """The DataArray that it was given as."""
     futures: Mapping[Key, Any] = field(default_factory=dict)
-    """Those that it is made of, by their keys."""
+    """Futures that it is made of, by their keys."""
     keys: Mapping[ChunkIndex, Key] = field(default_factory=dict)
-    """Of the tasks that make its chunks, once a run has its graph."""
+    """Keys of the tasks that make its chunks, once a run has its graph."""
 
     def __repr__(self) -> str:
         return f"<DaskSource {self.name}: {self.dtype}, shape {self.shape}>"
 
     @property
     def dtype(self) -> np.dtype:
-        """Of an element."""
+        """Return the dtype of an element."""
         dtype: np.dtype = np.dtype(self.array.dtype)
         return dtype
 
     @property
     def grid(self) -> tuple[Cells, ...]:
-        """Where chunks meet along each axis."""
+        """Return the boundaries of chunks along each axis."""
         return self.cells
 
     @property
@@ -68,7 +68,7 @@ class DaskSource(Source):
 
     @property
     def kind(self) -> str:
-        """Who has its elements."""
+        """Return the name of this kind of source."""
         return _KIND
 
     @property
@@ -78,7 +78,7 @@ class DaskSource(Source):
 
     @property
     def client(self) -> Client | None:
-        """That whose cluster has the futures that it is made of; None if there are none."""
+        """Return the client whose cluster has its futures; None if it has no futures."""
         owners = (future.client for future in self.futures.values())
         return next(owners, None)
 
@@ -134,7 +134,7 @@ class DaskChunks(BroughtSource):
     wanted: Mapping[ChunkIndex, Key] = field(default_factory=dict)
     """The keys of the chunks, by their places."""
     chunks_by_key: Mapping[Key, Any] = field(default_factory=dict)
-    """What their tasks made."""
+    """Results of the tasks that make its chunks."""
 
     def computed(self, results: Mapping[Key, Any]) -> DaskChunks:
         """Return it with what tasks made."""
@@ -194,7 +194,7 @@ def _overlap(cut: slice, along: Cells, cell: int) -> tuple[slice, slice]:
 
 
 def is_dask(given: Any) -> bool:
-    """Whether something is of Dask's, or made of what is."""
+    """Return True if an object is a Dask collection, or made of one."""
     return bool(is_dask_collection(given))
 
 
@@ -218,8 +218,8 @@ def dask_source(given: Any) -> Source:
     unknown = [axis for axis, size in enumerate(array.shape) if math.isnan(size)]
     if unknown:
         raise SourceError(
-            f"{name}: the extents of its chunks are not known along axis {unknown[0]}: call "
-            "x.compute_chunk_sizes() before"
+            f"{name}: the lengths of its chunks are unknown along axis {unknown[0]}: call "
+            "x.compute_chunk_sizes() first"
         )
     if isinstance(array._meta, np.ma.MaskedArray):
         raise SourceError(

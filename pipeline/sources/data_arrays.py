@@ -36,17 +36,17 @@ class DataArrays:
 
     arrays: tuple[xarray.DataArray, ...]
     sources: tuple[Source, ...]
-    """What each is read from."""
+    """The source that each is read from."""
     selection: Selection
-    """Of all of them; it is that of the DataArrays, as they were given."""
+    """The selection of the stored arrays that the given DataArrays are."""
     axes: tuple[int, ...]
     """The axes of the stored array that they have."""
     decoded: tuple[bool, ...]
-    """Whether each has the values that stored numbers stand for."""
+    """True for each array whose values are decoded from stored numbers."""
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """Return the name that messages use."""
         return f"DataArray {self.arrays[0].name!r}"
 
     @property
@@ -61,7 +61,7 @@ class DataArrays:
 
     @property
     def grid(self) -> tuple[Cells, ...]:
-        """Where it may be cut along each axis: anywhere."""
+        """Return boundaries along each axis: it may be cut anywhere."""
         return tuple(Cells(size, 1) for size in self.shape)
 
     def selected(self, chosen: Sequence[Axis]) -> DataArrays:
@@ -91,15 +91,15 @@ class DataArrays:
         if ask and not all(self.decoded) and any(map(packing_of, self.sources)):
             raise PlanError(
                 f"mask_and_scale is True, but {self.name} has the numbers that are stored: open it "
-                "with mask_and_scale=True, as xarray does if it is told nothing"
+                "with mask_and_scale=True, which is xarray's default"
             )
         return self.decoded
 
     def skips(self, op: str) -> bool:
-        """Whether NaN and NaT are absent if nobody said so, as xarray has it.
+        """Return True if NaN or NaT is missing by default, as in xarray.
 
-        Those of floats are in most reductions, those of times in few; of several arrays an element
-        is absent that is missing in one of them.
+        xarray skips NaN of floats in most reductions, NaT of times in few; of two arrays,
+        an element is missing if it is missing in one of them.
         """
         kinds = {one.dtype.kind for one in self.arrays}
         floats, times = kinds & {*"fc"}, kinds & {*"mM"}
@@ -107,7 +107,7 @@ class DataArrays:
 
 
 def is_of_xarray(given: Any, kind: str = "DataArray") -> bool:
-    """Whether something is a DataArray (or a Dataset) of xarray's, which need not be installed."""
+    """Return True if an object is xarray's DataArray (or Dataset); xarray need not be installed."""
     xarray = sys.modules.get("xarray")
     return xarray is not None and isinstance(given, getattr(xarray, kind))
 
@@ -153,7 +153,7 @@ def _left(selection: Selection, ndim: int) -> tuple[int, ...]:
 
 
 def _alike(one: Selection, other: Selection) -> bool:
-    """Whether two selections of stored arrays are of the same places."""
+    """Return True if two selections of stored arrays select the same positions."""
     if not isinstance(one, tuple) or not isinstance(other, tuple):
         return one is other
     return len(one) == len(other) and all(
@@ -216,11 +216,11 @@ class XarraySource(ArraySource):
     """An array of which xarray reads a region when it is asked for it."""
 
     why: str = ""
-    """Why it is not read from its store directly."""
+    """The reason why its store is not read directly."""
 
     @property
     def kind(self) -> str:
-        """How it is read, for the plan."""
+        """Return the way it is read, for the plan."""
         return f"read by xarray, since {self.why}"
 
 

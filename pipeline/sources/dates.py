@@ -36,10 +36,10 @@ _SINCE = re.compile(
 _EPOCH = 2_440_588
 """The Julian day number of 1970-01-01."""
 _REFORM = 2_299_161
-"""That of 1582-10-15, the first of the Gregorian calendar."""
+"""The Julian day number of 1582-10-15, the first day of the Gregorian calendar."""
 _MONTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _MOST_DAYS = 1e13
-"""What is further from a reference date is none: seconds of it have no 64 bits."""
+"""The most days from a reference date: seconds of later dates exceed 64 bits."""
 _FAR_DAYS = 4e6
 """The years that four digits write are not so many."""
 _UNITS = (("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1))
@@ -56,7 +56,7 @@ class Instants:
     rest: np.ndarray
     """Nanoseconds from the day's beginning, int64."""
     valid: np.ndarray
-    """Which of them are dates: not NaN, infinite or too far away."""
+    """True for each number that is a date: not NaN, infinite or too far away."""
     origin: str
     """The day from which the numbers count, as year, month and day."""
     origin_day: int
@@ -162,7 +162,7 @@ def duration_ns(units: object) -> int | None:
 
 
 def are_beyond(numbers: np.ndarray, units: Any) -> bool:
-    """Whether units are those of dates, but some number is further away than any date is.
+    """Return True if units are those of dates, but some number is further away than any date.
 
     Such are made of numbers that stand for no date: with them nobody reads the others either.
 
@@ -212,9 +212,9 @@ class _Calendar:
     number: Callable[[int, int, int], int]
     """The number of a date's day."""
     date: Callable[[int], tuple[int, int, int]]
-    """Of such a number year, month and day."""
+    """A function from such a number to year, month and day."""
     is_ours: bool = False
-    """Whether days have Julian day numbers, and dates are Gregorian."""
+    """True if days have Julian day numbers, and dates are Gregorian."""
     from_day: int = 0
     """The first day of which that is true."""
 

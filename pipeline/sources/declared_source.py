@@ -20,12 +20,12 @@ class DeclaredSource(Source):
 
     @property
     def dtype(self) -> np.dtype:
-        """Of an element."""
+        """Return the dtype of an element."""
         return self.element
 
     @property
     def grid(self) -> tuple[Cells, ...]:
-        """Where chunks meet along each axis."""
+        """Return the boundaries of chunks along each axis."""
         return self.cells
 
 
@@ -34,5 +34,5 @@ class BroughtSource(DeclaredSource):
 
     @property
     def as_it_is(self) -> bool:
-        """To read is to copy."""
+        """Return True: a read is a copy."""
         return True

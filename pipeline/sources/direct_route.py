@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from zarr.storage import LocalStore, ObjectStore
 
 from chunkfold.decoding.codec_metadata import codecs_of
-from chunkfold.decoding.codecs import chain_of
+from chunkfold.decoding.codecs import Chain, chain_of
 from chunkfold.decoding.direct import Direct
+from chunkfold.decoding.filters import filter_codec, is_bounded
 from chunkfold.decoding.shards import Shards
 from chunkfold.stores.expected import UNTOLD
 from chunkfold.stores.guarded_stores import CarefulFiles, CarefulObjects
@@ -20,6 +21,9 @@ from chunkfold.stores.objects import LocalObjects
 from chunkfold.stores.remote import RemoteObjects
 from chunkfold.stores.remote_store import RemoteStore
 from chunkfold.stores.requests import flight
+
+_INDEX = np.dtype("<u8")
+"""Of offsets and sizes in the index of a shard."""
 
 
 def direct_of(array: Any, planned: int = UNTOLD) -> Direct | None:
@@ -30,9 +34,9 @@ def direct_of(array: Any, planned: int = UNTOLD) -> Direct | None:
     objects = objects_of(array, planned)
     if objects is None:
         return None
-    stored, shards = array.metadata.to_dict(), None
+    stored, shards, dtype = array.metadata.to_dict(), None, np.dtype(array.dtype)
     if stored["zarr_format"] == 2:
-        codecs = _codecs_of_format_2(stored)
+        elements = _elements_of_format_2(stored, dtype)
     else:
         given = stored["codecs"]
         if given[0]["name"] == "sharding_indexed":
@@ -40,21 +44,22 @@ def direct_of(array: Any, planned: int = UNTOLD) -> Direct | None:
             if shards is None:
                 return None
             given = given[0]["configuration"]["codecs"]
-        codecs = _codecs_behind_bytes(given, np.dtype(array.dtype))
-    chain = None if codecs is None else chain_of(codecs)
-    if codecs is None or chain is None:
+        elements = _elements_of_format_3(given, dtype)
+    chain = None if elements is None else _chain_of(elements.codecs)
+    if elements is None or chain is None:
         return None
-    return Direct(
+    found = Direct(
         objects=objects,
         key=array.metadata.encode_chunk_key,
         shape=tuple(array.chunks),
-        dtype=np.dtype(array.dtype),
+        dtype=elements.dtype,
         fill=fill_value(array),
         chain=chain,
-        codecs=codecs,
+        codecs=tuple(str(codec["id"]) for codec in elements.codecs),
         shards=shards,
         within_blosc=_within_blosc(stored),
     )
+    return found if is_bounded(found.filters, found.nbytes) else None
 
 
 def objects_of(array: Any, planned: int = UNTOLD) -> LocalObjects | RemoteObjects | None:
@@ -87,24 +92,64 @@ def fill_value(array: Any) -> Any:
     return np.array("NaT", dtype) if dtype.kind in "mM" else np.zeros((), dtype)
 
 
-def _codecs_of_format_2(stored: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Return the names of the codecs; None if bytes behind them are not plain elements."""
-    if stored["order"] != "C" or stored["filters"]:
-        return None
-    compressor = stored["compressor"]
-    return () if compressor is None else (compressor["id"],)
+class _Elements(NamedTuple):
+    """How the elements of a chunk are stored."""
+
+    codecs: Sequence[Mapping[str, Any]]
+    """Settings of each as numcodecs has them, with its name as `id`; in the order they were applied
+    in."""
+    dtype: np.dtype
+    """Of the elements that they decode to, with the order of bytes."""
 
 
-def _codecs_behind_bytes(
-    given: Sequence[Mapping[str, Any]], dtype: np.dtype
-) -> tuple[str, ...] | None:
-    """Return the names of the codecs; None if bytes behind them are not elements of `dtype`."""
-    if given[0]["name"] != "bytes":
+def _elements_of_format_2(stored: Mapping[str, Any], dtype: np.dtype) -> _Elements | None:
+    """Return how elements are stored; None if they are in another order than here."""
+    if stored["order"] != "C":
         return None
-    order = given[0].get("configuration", {}).get("endian")
-    if order is not None and dtype.newbyteorder(order[0]) != dtype:
+    return _Elements(
+        [one for one in (*(stored["filters"] or ()), stored["compressor"]) if one], dtype
+    )
+
+
+def _elements_of_format_3(given: Sequence[Mapping[str, Any]], dtype: np.dtype) -> _Elements | None:
+    """Return how elements are stored; None if other arrays than those of filters are between.
+
+    Filters take what was encoded for bytes: the order of these counts where there are none.
+    """
+    names = [codec["name"] for codec in given]
+    if "bytes" not in names:
         return None
-    return tuple(codec["name"] for codec in given[1:])
+    at = names.index("bytes")
+    codecs = [{**(one.get("configuration") or {}), "id": one["name"]} for one in given]
+    order = (given[at].get("configuration") or {}).get("endian")
+    decoded = dtype
+    if at == 0 and order is not None and dtype.newbyteorder(order[0]) != dtype:
+        if dtype.kind not in _SWAPPED:
+            return None
+        decoded = dtype.newbyteorder(order[0])
+    between = dtype
+    for number, one in enumerate(codecs[:at]):
+        found = filter_codec(one)
+        if found is None or found.filter is None or not _alike(found.filter.decoded, between):
+            return None
+        decoded = found.filter.decoded if number == 0 else decoded
+        between = found.filter.encoded
+    return _Elements([*codecs[:at], *codecs[at + 1 :]], decoded)
+
+
+_SWAPPED = "iufcmM"
+"""Kinds of dtypes that are read in either order of bytes."""
+
+
+def _alike(one: np.dtype, other: np.dtype) -> bool:
+    """Whether dtypes are the same, the order of bytes aside."""
+    return one.newbyteorder("=") == other.newbyteorder("=")
+
+
+def _chain_of(codecs: Sequence[Mapping[str, Any]]) -> Chain | None:
+    """Return how codecs are undone; None if one of them is not known here."""
+    known = [filter_codec(one) or next(iter(chain_of([one["id"]]) or ()), None) for one in codecs]
+    return None if None in known else tuple(codec for codec in reversed(known) if codec)
 
 
 def _within_blosc(stored: Mapping[str, Any]) -> str:
@@ -116,8 +161,11 @@ def _within_blosc(stored: Mapping[str, Any]) -> str:
 def _shards(given: Sequence[Mapping[str, Any]], array: Any) -> Shards | None:
     """Return how shards are laid out; None if they or their index are not as Zarr makes them."""
     configuration = given[0]["configuration"]
-    codecs = _codecs_behind_bytes(configuration["index_codecs"], np.dtype("<u8"))
-    if len(given) > 1 or codecs not in ((), ("crc32c",)):
+    index = _elements_of_format_3(configuration["index_codecs"], _INDEX)
+    if len(given) > 1 or index is None or index.dtype != _INDEX:
+        return None
+    codecs = tuple(one["id"] for one in index.codecs)
+    if codecs not in ((), ("crc32c",)):
         return None
     chain = chain_of(codecs)
     assert chain is not None

@@ -16,14 +16,14 @@ from chunkfold.stores.expected import Expected
 
 
 class Gathered(NamedTuple):
-    """What is read of an axis at once, of one cell, and what is taken of that."""
+    """A range of an axis, in one cell, that is read at once, and the positions taken from it."""
 
     cover: slice
-    """What is read: from the first place to the last; or all, where places are a slice."""
+    """The range: from the first position to the last; all of them if they are a slice."""
     taken: Taken
-    """Where places are in what is read."""
+    """The positions within the range."""
     within: Taken
-    """Where these are among all places."""
+    """The indices of these positions among all positions."""
 
 
 def gathered(places: Taken, cells: Cells) -> list[Gathered]:

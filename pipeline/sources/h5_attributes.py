@@ -20,7 +20,7 @@ _OF_THE_FORMAT = frozenset(
 """Attributes by which HDF5 and NetCDF-4 say which dataset is an axis of which: none of the user."""
 _SCALE = b"DIMENSION_SCALE"
 _NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable"
-"""How the `NAME` of a dimension without a variable begins."""
+"""The beginning of the `NAME` of a dimension that has no variable."""
 _NOT_A_COORDINATE = "_nc4_non_coord_"
 """Prefix of a variable that has the name of a dimension and is not its coordinate."""
 _DIMENSION_ID = "_Netcdf4Dimid"

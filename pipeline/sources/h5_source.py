@@ -28,7 +28,7 @@ from chunkfold.stores.h5_targets import check_links, targets_of
 MOST_LISTED = 1 << 16
 """Chunks up to which a dataset is asked which of them are stored: it tells 1 a microsecond."""
 _KEPT_BYTES = 8 << 20
-"""That HDF5 keeps of a dataset's chunks at most, where nothing else is said."""
+"""The most bytes of a dataset's chunks that HDF5 caches by default."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -39,14 +39,14 @@ class H5Source(DeclaredSource):
     """
 
     path: str
-    """In the file."""
+    """The path in the file."""
     file: H5File | None
     """None if nobody else can open it: one in memory, or behind an object of Python's."""
     filters: tuple[str, ...] = ()
-    """That its chunks went through."""
+    """Names of the filters that encode its chunks."""
     chunked: bool = False
     filled: bool = True
-    """Whether what was never written has a value."""
+    """True if elements that were never written have a value."""
     fill_value: Any = 0
     written: tuple[int, ...] = ()
     """The extents that HDF5 has; what `shape` has beyond them is fill."""
@@ -69,7 +69,7 @@ class H5Source(DeclaredSource):
 
     @property
     def attributes(self) -> Mapping[str, Any]:
-        """Those of the dataset, without those of the format."""
+        """Return the attributes of the dataset, without those of the format."""
         return self.noted
 
     @property
@@ -79,26 +79,26 @@ class H5Source(DeclaredSource):
 
     @property
     def kind(self) -> str:
-        """How it is read."""
+        """Return the format, and the filters if it has any."""
         return f"HDF5, {', '.join(self.filters)}" if self.filters else "HDF5"
 
     @property
     def travels(self) -> bool:
-        """Whether others can open its file."""
+        """Return True if other processes can open its file."""
         return self.file is not None
 
     @property
     def local_path(self) -> str | None:
-        """Where its file is."""
+        """Return the path of its file."""
         return None if self.file is None else self.file.path
 
     @property
     def as_it_is(self) -> bool:
-        """Whether it is stored without filters, so that a part of a chunk can be read alone."""
+        """Return True if it has no filters, so that a part of a chunk can be read alone."""
         return not self.filters
 
     def reading_bytes(self, leaf_bytes: int, touched_bytes: int) -> int:
-        """What it takes of chunks, one more before and behind its filters, and what HDF5 keeps."""
+        """Return the bytes of chunks, of one more before and after filters, and of HDF5's cache."""
         cell = math.prod(self.unit) * self.dtype.itemsize
         kept = _KEPT_BYTES if self.file is None else dict(self.file.options).get("rdcc_nbytes", 0)
         own = super().reading_bytes(leaf_bytes, touched_bytes)

@@ -1,4 +1,4 @@
-"""How an HDF5 dataset is stored: in which files, by which filters, with a fill value or not."""
+"""Storage of an HDF5 dataset: its files, its filters, and its fill value."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def file_of(file: Any, allowed: tuple[str, ...]) -> H5File | None:
 
 
 def fills(plist: Any) -> bool:
-    """Whether elements that were never written have a value: the creator may have waived it."""
+    """Return True if unwritten elements have a value; the creator may have chosen to have none."""
     from h5py import h5d
 
     return bool(
@@ -117,7 +117,7 @@ def filters_of(plist: Any, name: str) -> Iterator[str]:
         called = _KNOWN.get(code, label.decode(errors="replace").split(";")[0] or str(code))
         if not h5z.filter_avail(code):
             raise SourceError(
-                f"{name}: its filter {called!r} (number {code}) is not there: "
-                "pip install hdf5plugin has most"
+                f"{name}: its filter {called!r} (number {code}) is missing: pip install "
+                "hdf5plugin brings most filters"
             )
         yield called

@@ -27,7 +27,7 @@ from chunkfold.sources.neighbour_array import Neighbour
 UNITS = ("units", "calendar")
 _STORAGE = (*SCALING, *MISSING, "_Unsigned")
 _NO_DATE = np.iinfo(np.int64).min
-"""What stands for a missing date that was counted anew."""
+"""The number of a missing date among dates that were converted to other units."""
 _TOLERANCE = 0.01
 """Numbers of a coordinate are equal if they differ by less than this part of its least step."""
 _ROUNDING = 1e-5
@@ -39,11 +39,11 @@ class Stored:
     """The values of an array as one source has them."""
 
     part: str
-    """How messages call the source."""
+    """The name of the source in messages."""
     values: np.ndarray
     attributes: Mapping[str, Any]
     decoded: np.ndarray
-    """What the values stand for, but for units: NaN where one is missing."""
+    """The decoded values, before units: NaN where one is missing."""
 
     @classmethod
     def of(cls, part: str, found: Neighbour, units: Mapping[str, Any] | None = None) -> Stored:
@@ -77,7 +77,7 @@ class Stored:
 
     @property
     def meaning(self) -> str:
-        """What the values are, as messages say it."""
+        """Return the name of the kind of values, for messages."""
         kind, (units, calendar) = self.values.dtype.kind, self.units
         if kind in "iuf":
             if " since " in str(units):

@@ -18,7 +18,7 @@ _SORTS = {
     "i": "integers", "f": "floats", "U": "texts", "M": "dates", "m": "time spans", "b": "bools",
     "O": "dates of a calendar",
 }  # fmt: skip
-"""What labels of a kind are called."""
+"""Names of the kinds of labels."""
 
 
 def numbered(
@@ -41,8 +41,8 @@ def numbered(
     there = values[~missing]
     if not there.size:
         raise PlanError(
-            f"{given.name}: there is no group, for no label of what is selected counts: those that "
-            "are negative, NaN, NaT or masked are missing; name the groups with groups="
+            f"{given.name}: found no group: all {missing.size:,} selected labels are missing "
+            "(negative, NaN, NaT or masked); name the groups with groups="
         )
     codes = np.full(values.shape, -1, np.int64)
     if values.dtype.kind in "iu" and there.min() >= 0 and int(there.max()) <= _TABLED * there.size:

@@ -30,7 +30,7 @@ from chunkfold.stores.regular_files import refuse_special
 from chunkfold.units import size_text
 
 MOST_BYTES = 256 << 20
-"""Of labels, which are held whole by the client and by each worker."""
+"""The most bytes of labels, all of which the client and each worker keep in memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,17 +41,17 @@ class GivenLabels:
     """Kind "i" (int64 or uint64), "U", "M", "m" or "b"; of coordinates "f" too, and "O": dates of
     cftime's."""
     missing: np.ndarray
-    """Which of them are none: bool, of the same shape."""
+    """True where an element has no label: bool, of the same shape."""
     dims: tuple[str | None, ...] | None = None
     """Names of their axes, if these have names."""
     name: str = "by"
-    """How messages call them."""
+    """The name that messages use."""
     axis: str = "group"
-    """What results call the axis of groups."""
+    """The name of the axis of groups in results."""
     attrs: Mapping[str, Any] = field(default_factory=dict)
     """Attributes that hold of labels, such as units."""
     negative: bool = False
-    """Whether negative numbers are labels as others are."""
+    """True if negative numbers are labels as others are."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -254,7 +254,7 @@ def _of_objects(
 
 
 def is_missing(one: Any) -> bool:
-    """Whether an object stands for no label: None, NaN, NaT, and what is not even itself."""
+    """Return True if an object is a missing label: None, NaN, NaT, or unequal to itself."""
     try:
         return one is None or bool(one != one)
     except (TypeError, ValueError, ArithmeticError):  # as pandas.NA, which is neither
@@ -262,7 +262,7 @@ def is_missing(one: Any) -> bool:
 
 
 def _are_dates(values: np.ndarray, missing: np.ndarray) -> bool:
-    """Whether objects are dates of cftime's, which need not be installed."""
+    """Return True if objects are dates of cftime, which need not be installed."""
     cftime = sys.modules.get("cftime")
     there = values[~missing]
     return cftime is not None and bool(there.size) and isinstance(there[0], cftime.datetime)

@@ -29,7 +29,7 @@ class Circle:
 
     @property
     def ascends(self) -> bool:
-        """Whether places that follow each other go to the east."""
+        """Return True if positions follow each other to the east."""
         return bool(self.values[-1] >= self.values[0])
 
     def arc(self, wanted: slice) -> np.ndarray | None:
@@ -133,7 +133,7 @@ class Circle:
 
     @property
     def _closes(self) -> bool:
-        """Whether the first place follows the last one, as in arrays of the whole globe."""
+        """Return True if the first position follows the last, as in arrays of the whole globe."""
         widths = np.abs(np.diff(self.values))
         gap = TURN - abs(float(self.values[-1] - self.values[0]))
         return bool(widths.size) and gap <= 1.5 * float(widths.max())

@@ -27,7 +27,7 @@ _OF_STORAGE = (*SCALING, *MISSING, "_Unsigned", "coordinates", "bounds", "climat
 """Attributes that say how values are stored, or what else there is of them."""
 _OF_TIMES = ("units", "calendar")
 WITHOUT_ZONE = "take the zone away first, by tz_localize(None) of its index"
-"""What helps where times have a time zone."""
+"""The remedy for times that have a time zone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +44,12 @@ class DecodedArray:
 
     @property
     def of_axis(self) -> bool:
-        """Whether it says where along an axis each place is."""
+        """Return True if it gives the coordinate of each position along an axis."""
         return self.dims == (self.name,)
 
     @property
     def are_dates(self) -> bool:
-        """Whether its values are dates, of any calendar."""
+        """Return True if its values are dates, of any calendar."""
         if self.values.dtype.kind != "O":
             return self.values.dtype.kind == "M"
         held = (one for one in self.values.reshape(-1) if not is_missing(one))
@@ -230,7 +230,7 @@ def _dates(
 
 
 def may_name(given: Any) -> bool:
-    """Whether something may be the name of an array beside data, before it is an address."""
+    """Return True if an object may name an array next to data; names take precedence over paths."""
     if isinstance(given, Path) or not isinstance(given, (str, os.PathLike)):
         return False
     text = os.fspath(given)
@@ -240,15 +240,15 @@ def may_name(given: Any) -> bool:
 def nothing_named(
     what: str, given: Any, data: Named, error: SourceError, more: str = ""
 ) -> SourceError:
-    """Return what to raise of a name that is no coordinate's, nor an array's elsewhere."""
+    """Return the error for a name that is neither an array next to data nor a path."""
     return SourceError(
-        f"{what} {os.fspath(given)!r} names nothing beside {data.name}, which has "
-        f"{known_names(data)}{more}, nor an array elsewhere: {error}"
+        f"{what}: found no array {os.fspath(given)!r}, neither next to {data.name}, which has "
+        f"{known_names(data)}{more}, nor as a path: {error}"
     )
 
 
 def known_names(data: Named) -> str:
-    """Say which coordinates there are beside data, as far as axes have some."""
+    """List the coordinates next to data, for messages."""
     if isinstance(data, DataArrays):
         names = [str(name) for name in data.arrays[0].coords]
     else:

@@ -31,7 +31,7 @@ class Neighbour:
 
     @property
     def dtype(self) -> np.dtype:
-        """Of what is stored."""
+        """Return the dtype of the stored elements."""
         return np.dtype(self.array.dtype)
 
     @property
@@ -51,9 +51,9 @@ class Neighbour:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Those that it has in format 3.
+        """Return the attributes that it would have in format 3.
 
-        What format 2 calls missing by its fill value is named by one, as xarray writes it.
+        Format 2 marks missing elements by the fill value: it is named `_FillValue`, as xarray does.
         """
         array = self.array
         attributes, fill = array.attrs.asdict(), array.fill_value
@@ -66,12 +66,12 @@ class Neighbour:
 
     @property
     def packing(self) -> Packing | None:
-        """How values are made of what is stored, if that is not they.
+        """Return the packing that makes values of stored numbers; None if they are the values.
 
         Raises
         ------
         PlanError
-            If attributes say nothing that can be understood.
+            If the attributes cannot be understood.
         """
         return packing_of(self._source)
 

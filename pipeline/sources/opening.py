@@ -18,7 +18,6 @@ from chunkfold.settings import StorageOptions, allowed_targets
 from chunkfold.sources.array_source import array_source
 from chunkfold.sources.bounded_reads import bounded
 from chunkfold.sources.dask_source import dask_source, is_dask
-from chunkfold.sources.group_members import Member, members_of, open_as_it_is
 from chunkfold.sources.h5_opening import (
     beside_dataset,
     given_dataset,
@@ -26,10 +25,10 @@ from chunkfold.sources.h5_opening import (
     open_datasets,
 )
 from chunkfold.sources.h5_source import H5Source
-from chunkfold.sources.not_opened import inside, nearest, why_not
-from chunkfold.sources.one_sentence import in_one_sentence
+from chunkfold.sources.open_errors import in_one_sentence, inside, nearest, why_not
 from chunkfold.sources.source import Source
 from chunkfold.sources.zarr_arrays import AnyArray, as_stored
+from chunkfold.sources.zarr_groups import Member, members_of, open_as_it_is
 from chunkfold.sources.zarr_source import ZarrSource
 from chunkfold.stores.addresses import (
     NO_OPTIONS,
@@ -46,7 +45,7 @@ from chunkfold.stores.icechunk_store import Snapshot
 from chunkfold.stores.remote import message_of, missing_of
 
 _NOT_FOR_US = ("PermissionDeniedError", "UnauthenticatedError")
-"""What obstore calls it: of stores that may not be listed it is what nothing at all looks like."""
+"""obstore's errors for a missing object in a store that forbids listing."""
 
 
 def open_source(source: Any, options: StorageOptions = NO_OPTIONS) -> Source:
@@ -140,11 +139,11 @@ class Unopened:
     """An array of a group that cannot be opened."""
 
     name: str
-    """How messages call it."""
+    """The name that messages use."""
     error: SourceError
-    """What keeps it from being opened."""
+    """The error that keeps it from being opened."""
     gone: bool = False
-    """Whether there is none any more, though consolidated metadata name it."""
+    """True if it was removed, though consolidated metadata name it."""
 
 
 @in_one_sentence

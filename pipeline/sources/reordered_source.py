@@ -20,7 +20,7 @@ class ReorderedSource(DeclaredSource):
 
     of: Source
     orders: Mapping[int, np.ndarray]
-    """For each axis that is reordered, where each of its elements is in the other source."""
+    """Per axis that is reordered: the position of each of its elements in the other source."""
 
     def __repr__(self) -> str:
         return f"<ReorderedSource {self.name}: {self.dtype}, shape {self.shape}>"
@@ -32,12 +32,12 @@ class ReorderedSource(DeclaredSource):
 
     @property
     def attributes(self) -> Mapping[str, object]:
-        """Those of the other source."""
+        """Return the attributes of the other source."""
         return self.of.attributes
 
     @property
     def metadata(self) -> Mapping[str, object]:
-        """Those of the other source, and the orders."""
+        """Return the metadata of the other source, and the orders."""
         return {**self.of.metadata, "orders": {n: o.tolist() for n, o in self.orders.items()}}
 
     @property
@@ -52,27 +52,27 @@ class ReorderedSource(DeclaredSource):
 
     @property
     def kind(self) -> str:
-        """How the other source is read, and along which axes it is reordered."""
+        """Return the kind of the other source, and the axes that are reordered."""
         return f"{self.of.kind}, reordered along {', '.join(f'axis {n}' for n in self.orders)}"
 
     @property
     def remote(self) -> bool:
-        """Whether the other source is behind a network."""
+        """Return True if the other source is read over a network."""
         return self.of.remote
 
     @property
     def travels(self) -> bool:
-        """Whether workers can open the other source."""
+        """Return True if workers can open the other source."""
         return self.of.travels
 
     @property
     def here(self) -> bool:
-        """Whether the elements are in this process."""
+        """Return True if the elements are in this process."""
         return self.of.here
 
     @property
     def local_path(self) -> str | None:
-        """Where the other source is on a local disk."""
+        """Return the path of the other source on a local disk."""
         return self.of.local_path
 
     @property

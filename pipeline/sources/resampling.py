@@ -15,7 +15,7 @@ from chunkfold.sources.labels import GivenLabels, is_missing
 from chunkfold.sources.named_labels import WITHOUT_ZONE, coordinate_of, known_names
 
 _MOST_SPANS = 2**24
-"""That an axis is resampled by: each has accumulators."""
+"""The most spans that an axis is resampled into: each has accumulators."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class Resampling:
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """Return the name that messages use."""
         return f"resample {self.dim}={getattr(self.frequency, 'freq', self.frequency)}"
 
     def times(self, data: Named) -> GivenLabels:
@@ -135,7 +135,7 @@ def resamplings(given: Any) -> list[Resampling]:
 
 
 def _is_frequency(given: Any) -> bool:
-    """Whether it is a text or a time, or of a class of pandas' or xarray's for such."""
+    """Return True for a text or a time, or for a frequency of pandas or xarray."""
     return (
         isinstance(given, (str, timedelta)) or hasattr(given, "freq") or hasattr(given, "freqstr")
     )

@@ -1,4 +1,4 @@
-"""What has chunks and can be reduced: what planners, readers and workers know of it."""
+"""A source is an array that can be reduced, as planners, readers and workers use it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from chunkfold.axis_cuts import Cells
 from chunkfold.boxes import region_shape
+from chunkfold.kernels.decode.codec_chain import CodecChain
 from chunkfold.kernels.decode.stored_chunks import StoredChunks
 from chunkfold.kernels.feed.commands import Runs
 from chunkfold.stores.expected import Expected
@@ -29,17 +30,17 @@ class Source(ABC):
     """
 
     name: str
-    """How messages call it. Without secrets."""
+    """The name that messages use, without secrets."""
 
     @property
     @abstractmethod
     def dtype(self) -> np.dtype:
-        """Of an element, with its byte order."""
+        """Return the dtype of an element, with its byte order."""
 
     @property
     @abstractmethod
     def grid(self) -> tuple[Cells, ...]:
-        """Where chunks meet along each axis: what is read at once is cut there."""
+        """Return the boundaries of chunks along each axis: reads are cut there."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -97,7 +98,7 @@ class Source(ABC):
 
     @property
     def attributes(self) -> Mapping[str, Any]:
-        """What is noted beside it, as a unit or a scale."""
+        """Return the attributes that are stored with it, as a unit or a scale."""
         return {}
 
     @property
@@ -117,7 +118,7 @@ class Source(ABC):
 
     @property
     def kind(self) -> str:
-        """What it is, for the plan."""
+        """Return the name of its kind, for the plan."""
         return "in memory"
 
     def described(self) -> list[str]:
@@ -132,27 +133,27 @@ class Source(ABC):
 
     @property
     def remote(self) -> bool:
-        """Whether reading it is waiting for a network more than anything."""
+        """Return True if a read mostly waits for a network."""
         return False
 
     @property
     def travels(self) -> bool:
-        """Whether workers can open it by themselves; if not, blocks bring what they read of it."""
+        """Return True if workers can open it; if not, blocks bring the elements that they read."""
         return True
 
     @property
     def here(self) -> bool:
-        """Whether its elements are in this process: it is reduced here unless told otherwise."""
+        """Return True if its elements are in this process: by default it is reduced here."""
         return False
 
     @property
     def in_memory(self) -> bool:
-        """Whether its elements are in this process, so that to read is to copy."""
+        """Return True if its elements are in this process, so that a read is a copy."""
         return False
 
     @property
     def local_path(self) -> str | None:
-        """Where it is on a local disk; None if it is elsewhere."""
+        """Return its path on a local disk; None if it is not on one."""
         return None
 
     @property
@@ -202,7 +203,7 @@ class Source(ABC):
         return None
 
     def tells_missing(self, *, listed: bool) -> bool:
-        """Whether chunks that are not stored are noticed: by a listing, or when they are read."""
+        """Return True if a listing or a read notices chunks that are not stored."""
         del listed
         return True
 
@@ -218,7 +219,7 @@ class Source(ABC):
 
     @property
     def object_kind(self) -> str:
-        """What people call such objects."""
+        """Return the name of such objects in messages."""
         return "chunks"
 
     def object_key(self, place: tuple[int, ...]) -> str:
@@ -229,7 +230,7 @@ class Source(ABC):
 
     @property
     def as_it_is(self) -> bool:
-        """Whether parts of a chunk can be read in as much time as their bytes take."""
+        """Return True if reading a part of a chunk takes time proportional to its bytes."""
         return False
 
     @property
@@ -257,8 +258,8 @@ class Source(ABC):
         return None
 
     @property
-    def device_codec(self) -> str | None:
-        """The codec of its chunks, if they are in local files and devices can decode them."""
+    def device_codecs(self) -> CodecChain | None:
+        """The codecs of its chunks, if they are in local files and devices can decode them."""
         return None
 
     def stored_chunks(

@@ -43,7 +43,7 @@ def refuse_odd(array: Any, name: str) -> None:
     if any(size and min(outer, inner) < 1 for size, outer, inner in cells):
         raise SourceError(
             f"{name}: its metadata say chunks {tuple(array.chunks)} of shape {shape}: no chunk can "
-            "have an extent of 0"
+            "have a length of 0"
         )
     attributes = array.metadata.attributes
     if not isinstance(attributes, Mapping):

@@ -1,4 +1,4 @@
-"""Why values, slices and methods select nothing of a coordinate: each cause has its sentence."""
+"""Errors for values, slices and methods that select nothing of a coordinate: one per cause."""
 
 from __future__ import annotations
 

@@ -27,9 +27,9 @@ _ELEMENTWISE, _INDEXED, _ZARR = (
     "ZarrArrayWrapper",
 )
 _OTHERS = {
-    "LazilyVectorizedIndexedArray": "its axes are in another order there, or places are picked"
+    "LazilyVectorizedIndexedArray": "xarray has its axes in another order, or picks positions"
 }
-"""What else it may be, and what that means."""
+"""Other layers, and their meaning."""
 _PROBED = 256
 """Numbers by which two ways to decode are compared, beside those that mean something."""
 Decode = Callable[[np.ndarray], np.ndarray]
@@ -81,9 +81,9 @@ def _cut(one: Any, size: int) -> int | slice | np.ndarray:
 
 
 def decodes_alike(source: Source, decodes: Sequence[Decode], dtype: np.dtype) -> bool:
-    """Whether numbers that are stored stand for the same here as in xarray: all that were tried.
+    """Return True if stored numbers decode to the same values here and in xarray.
 
-    Among them are those that mean something: the ends of their dtype, and what is missing.
+    The numbers tried include the ends of their dtype and the missing values.
     """
     if source.dtype.kind not in "iuf":
         return False

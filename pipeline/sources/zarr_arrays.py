@@ -10,7 +10,7 @@ from zarr.storage import LocalStore, MemoryStore, ZipStore
 
 from chunkfold.decoding.decodable import refuse_code
 from chunkfold.errors import ChangedError, ClusterError, SourceError, runs_short
-from chunkfold.refusals import refusal
+from chunkfold.http_denials import refusal
 from chunkfold.stores.guarded_stores import careful
 from chunkfold.stores.icechunk_store import Snapshot, as_snapshot
 from chunkfold.stores.remote import message_of

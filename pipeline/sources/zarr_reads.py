@@ -35,13 +35,13 @@ class ByZarr:
     bounded: AnyArray
     """The same, which decodes with a bound."""
     name: str
-    """How messages call it."""
+    """The name that messages use."""
     unit: tuple[int, ...]
     """Extents of what is decoded at once."""
     objects: Objects | None
-    """Where its objects are, if they can be asked for without zarr."""
+    """The place of its objects, if they can be requested without zarr."""
     remote: bool = field(kw_only=True)
-    """Whether a network is between, whose faults may pass."""
+    """True if it is read over a network, whose faults may pass."""
 
     def read(self, region: Sequence[slice], out: np.ndarray, known: Expected | None) -> None:
         """Decode a region into `out`; what is raised as `ZarrSource.read`."""

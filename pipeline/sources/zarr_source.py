@@ -12,8 +12,9 @@ import numpy as np
 from chunkfold.axis_cuts import Cells
 from chunkfold.decoding.decodable import refuse_code
 from chunkfold.decoding.decode_units import InTurn
-from chunkfold.decoding.device_chunks import device_codec, stored_chunks
+from chunkfold.decoding.device_chunks import device_codecs, stored_chunks
 from chunkfold.decoding.direct import Direct, DirectRegion
+from chunkfold.kernels.decode.codec_chain import CodecChain
 from chunkfold.kernels.decode.stored_chunks import StoredChunks
 from chunkfold.kernels.feed.commands import Runs
 from chunkfold.settings import StorageOptions
@@ -22,11 +23,11 @@ from chunkfold.sources.array_source import copied
 from chunkfold.sources.bounded_reads import bounded
 from chunkfold.sources.chunk_index import Listing, list_objects
 from chunkfold.sources.direct_route import direct_of, fill_value, objects_of, server_time_of
-from chunkfold.sources.groups_above import groups_above
 from chunkfold.sources.ome_zarr import ImageLevel, level_at
 from chunkfold.sources.source import Source
 from chunkfold.sources.stored_metadata import refuse_odd
 from chunkfold.sources.zarr_arrays import AnyArray
+from chunkfold.sources.zarr_groups import groups_above
 from chunkfold.sources.zarr_reads import ByZarr
 from chunkfold.stores.chains import ChainStore
 from chunkfold.stores.expected import UNTOLD, Expected
@@ -39,13 +40,13 @@ class ZarrSource(Source):
 
     array: AnyArray
     name: str
-    """How messages call it."""
+    """The name that messages use."""
     address: str | None = None
     """Path or URL that it was named by, secrets and all; None if it was given as an array."""
     options: StorageOptions = field(default_factory=dict)
-    """By which its store was opened."""
+    """The options that opened its store."""
     planned: int = UNTOLD
-    """When the run was planned, by its server's clock."""
+    """The time when the run was planned, by its server's clock."""
 
     def __post_init__(self) -> None:
         refuse_code(self.array, self.name)
@@ -67,8 +68,8 @@ class ZarrSource(Source):
 
     @cached_property
     def dtype(self) -> np.dtype:
-        """Element dtype, in the array's byte order."""
-        return np.dtype(self.array.dtype)
+        """Element dtype, in the byte order of what its chunks decode to."""
+        return np.dtype(self.array.dtype) if self.direct is None else self.direct.dtype
 
     @property
     def chunks(self) -> tuple[int, ...]:
@@ -97,21 +98,21 @@ class ZarrSource(Source):
 
     @cached_property
     def level(self) -> ImageLevel | None:
-        """Which level of an image of OME-Zarr it is; None if it is none."""
+        """Return the level of an OME-Zarr image that it is; None if it is none."""
         return level_at(self.groups_above())
 
     def groups_above(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield the groups that it is in: see `chunkfold.sources.groups_above`."""
+        """Yield the groups that it is in: see `groups_above` of `chunkfold.sources.zarr_groups`."""
         return groups_above(self.array, self.local_path or self.address or "", self.options)
 
     @property
     def attributes(self) -> Mapping[str, Any]:
-        """Those of the array."""
+        """Return the attributes of the array."""
         return self.array.attrs.asdict()
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """As the store has them."""
+        """Return the metadata, as they are stored."""
         return self.array.metadata.to_dict()
 
     @property
@@ -122,17 +123,17 @@ class ZarrSource(Source):
 
     @property
     def as_it_is(self) -> bool:
-        """Whether its cells are stored without codecs, so that a part of one can be read alone."""
+        """Return True if its cells have no codecs, so that a part of one can be read alone."""
         return self.direct is not None and not self.direct.chain
 
     @property
     def remote(self) -> bool:
-        """Whether reading it is waiting for a network more than anything."""
+        """Return True if a read mostly waits for a network."""
         return zarr_arrays.is_remote(self.array)
 
     @property
     def local_path(self) -> str | None:
-        """Where it is on a local disk; None if it is elsewhere."""
+        """Return its path on a local disk; None if it is not on one."""
         return zarr_arrays.local_path_of(self.array)
 
     @property
@@ -151,7 +152,7 @@ class ZarrSource(Source):
 
     @property
     def object_kind(self) -> str:
-        """What people call stored objects."""
+        """Return the name of stored objects in messages."""
         return "shards" if self.shards else "chunks"
 
     def object_key(self, place: tuple[int, ...]) -> str:
@@ -165,10 +166,9 @@ class ZarrSource(Source):
 
     @property
     def grid(self) -> tuple[Cells, ...]:
-        """Where units meet along each axis."""
-        return tuple(
-            Cells(size, max(1, unit)) for size, unit in zip(self.shape, self.unit, strict=True)
-        )
+        """Return the boundaries of units along each axis."""
+        cells = zip(self.shape, self.unit, strict=True)
+        return tuple(Cells(size, max(1, unit)) for size, unit in cells)
 
     def reading_bytes(self, leaf_bytes: int, touched_bytes: int) -> int:
         """Whole units, compressed and decoded: one by one, or by zarr all at once."""
@@ -181,14 +181,14 @@ class ZarrSource(Source):
         return list_objects(self.array)
 
     def tells_missing(self, *, listed: bool) -> bool:
-        """Whether objects are listed or looked at; what is missing in a shard zarr fills in."""
+        """Return True if objects are listed or looked at; zarr fills what is missing in a shard."""
         if self.direct is not None:
             return True
         return not self.array.shards and (listed or objects_of(self.array) is not None)
 
     @property
     def kind(self) -> str:
-        """How it is read."""
+        """Return the way it is read: in place, or by zarr."""
         return "decoded in place" if self.direct is not None else "decoded by zarr, copied"
 
     def described(self) -> list[str]:
@@ -231,7 +231,7 @@ class ZarrSource(Source):
 
     @cached_property
     def direct(self) -> Direct | None:
-        """How its chunks are read without zarr, if they can be."""
+        """Return the way to read its chunks without zarr; None if there is none."""
         return direct_of(self.array, self.planned)
 
     @cached_property
@@ -277,9 +277,9 @@ class ZarrSource(Source):
         return None if own is None else own.file_runs(region, known, in_turn=in_turn)
 
     @property
-    def device_codec(self) -> str | None:
-        """The codec of its chunks, if they are in local files and devices can decode them."""
-        return None if self.direct is None else device_codec(self.direct)
+    def device_codecs(self) -> CodecChain | None:
+        """The codecs of its chunks, if they are in local files and devices can decode them."""
+        return None if self.direct is None else device_codecs(self.direct)
 
     def stored_chunks(
         self, region: Sequence[slice], known: Expected | None, *, in_turn: bool

@@ -1,1 +1,1 @@
-"""Where stored bytes are: addresses, files, objects behind a network, requests."""
+"""Stores hold the bytes of arrays: addresses, files, objects behind a network, requests."""

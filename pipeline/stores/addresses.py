@@ -131,12 +131,12 @@ def on_disk(path: Path) -> Folder | None:
 
 
 def is_zarr(folder: Folder) -> bool:
-    """Whether a folder is that of an array or a group."""
+    """Return True if a folder is a Zarr array or group."""
     return any((folder / name).exists() for name in ("zarr.json", ".zarray", ".zgroup"))
 
 
 def is_packed(path: Path) -> bool:
-    """Whether a local path leads into references, or into a repository of Icechunk's."""
+    """Return True if a local path leads into reference files, or into an Icechunk repository."""
     return references_in(path) is not None or repository_in(path) is not None
 
 

@@ -1,7 +1,7 @@
-"""What is known of stored objects before they are read, and what is compared when they are.
+"""Compares stored objects with the listing that was made when the run was planned.
 
-Planning lists what is stored. An object that is gone, has another size or was written later does
-not belong to the array that was planned: the result would mix two states of it.
+An object that was removed, resized or written since then does not belong to the planned array:
+the result would mix two of its states.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _SECOND = 1_000_000_000
 UNTOLD = -1
 """A time that no server told."""
 ObjectIndex = Sequence[int]
-"""Of an object in the grid of objects."""
+"""The indices of an object in the grid of objects."""
 
 
 class ObjectState(NamedTuple):
-    """How an object stands in its store."""
+    """The state of an object in its store."""
 
     size: int
     """Bytes."""
     modified: int
-    """When it was last written: nanoseconds since 1970, by the store's clock."""
+    """The time of its last write: nanoseconds since 1970, by the store's clock."""
     tag: str = ""
-    """What the server calls this version of it (ETag), where it does."""
+    """The server's name for this version of it (ETag), if it gives one."""
 
     def refuse_later(self, planned: int) -> None:
         """See that it was not written after a time: when the run was planned, by the same clock.
@@ -71,15 +71,15 @@ class ObjectState(NamedTuple):
 
 
 class Expected(Protocol):
-    """What is known of the objects of a leaf."""
+    """The known states of the objects of a leaf."""
 
     @property
     def listed(self) -> bool:
-        """Whether a listing told of them, so that there is something to compare."""
+        """Return True if a listing has the objects, so that there are states to compare."""
 
     @property
     def needed(self) -> bool:
-        """Whether each must be stored: one that is not ends the run."""
+        """Return True if each must be stored: a missing one ends the run."""
 
     def size_of(self, place: ObjectIndex) -> int:
         """Return the bytes of an object, 0 if they are not known or it is not stored."""
@@ -88,7 +88,7 @@ class Expected(Protocol):
         """Return `size_of` of all objects of a box, in C order, int64."""
 
     def lacks(self, place: ObjectIndex) -> bool:
-        """Whether an object is known not to be stored: then it is not asked for."""
+        """Return True if an object is known to be missing: then it is not requested."""
 
     @property
     def newest_written(self) -> tuple[int, int]:
@@ -109,25 +109,25 @@ class Expected(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Listed:
-    """Of a box of objects, what the listing said when the run was planned."""
+    """The listed states of a box of objects, from when the run was planned."""
 
     first: tuple[int, ...]
     """The box's first object."""
     sizes: np.ndarray
     """Bytes of each, of the box's shape; 0 where nothing is stored."""
     size: int
-    """Of every object of the box, if all are stored and of one size; else 0."""
+    """The size of every object of the box if all are stored and of one size; else 0."""
     newest: int
-    """When the newest object of the array had been written, in nanoseconds since 1970."""
+    """The time of the last write to any object of the array, in nanoseconds since 1970."""
     by_seconds: bool
-    """Whether the store tells times of single objects in whole seconds, as HTTP does."""
+    """True if the store gives times of single objects in whole seconds, as HTTP does."""
     needed: bool = False
-    """Whether what is in them must be stored, too: they all are."""
+    """True if the chunks in them must be stored, too: all of them are."""
     listed: ClassVar[bool] = True
 
     @cached_property
     def stored(self) -> np.ndarray:
-        """Which objects are stored: bool, of the box's shape."""
+        """Return True where an object is stored: bool, of the box's shape."""
         return self.sizes > 0
 
     def size_of(self, place: ObjectIndex) -> int:
@@ -145,12 +145,12 @@ class Listed:
         return self.sizes[within].reshape(-1).astype(np.int64)
 
     def lacks(self, place: ObjectIndex) -> bool:
-        """Whether an object is known not to be stored."""
+        """Return True if an object is known to be missing."""
         return not self.size_of(place)
 
     @property
     def newest_written(self) -> tuple[int, int]:
-        """When the newest object had been written, and by how much times are told."""
+        """Return the time of the newest write, and the resolution of times, in nanoseconds."""
         return self.newest, _SECOND if self.by_seconds else 1
 
     def check(self, place: ObjectIndex, found: ObjectState | None) -> None:
@@ -172,12 +172,12 @@ class Listed:
 
 @dataclass(frozen=True, eq=False)
 class Unlisted:
-    """Of objects of a store that cannot be listed: which of them turn out not to be stored."""
+    """Objects of a store that cannot be listed; notes those that are found missing."""
 
     missed: set[tuple[int, ...]]
-    """Those that were asked for and not there."""
+    """Indices of the objects that were requested and are missing."""
     needed: bool = False
-    """Whether each must be stored."""
+    """True if each must be stored."""
     listed: ClassVar[bool] = False
 
     def size_of(self, place: ObjectIndex) -> int:  # noqa: ARG002
@@ -213,22 +213,22 @@ class Unlisted:
 
 @dataclass(frozen=True)
 class Shifted:
-    """What is known of the objects of a source that others stand before, by their places in it."""
+    """The expected objects of a part, by their indices in the part: it is offset in the whole."""
 
     of: Expected
-    """What is known of the objects of all."""
+    """The expected objects of the whole."""
     axis: int
     before: int
     """Objects of others along the axis."""
 
     @property
     def listed(self) -> bool:
-        """Whether a listing told of them."""
+        """Return True if a listing has the objects."""
         return self.of.listed
 
     @property
     def needed(self) -> bool:
-        """Whether each must be stored."""
+        """Return True if each must be stored."""
         return self.of.needed
 
     def size_of(self, place: ObjectIndex) -> int:
@@ -243,12 +243,12 @@ class Shifted:
         return self.of.sizes_in(moved)
 
     def lacks(self, place: ObjectIndex) -> bool:
-        """Whether an object is known not to be stored."""
+        """Return True if an object is known to be missing."""
         return self.of.lacks(self._whole(place))
 
     @property
     def newest_written(self) -> tuple[int, int]:
-        """That of all."""
+        """Return those of the whole."""
         return self.of.newest_written
 
     def check(self, place: ObjectIndex, found: ObjectState | None) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from chunkfold.errors import ChangedError
-from chunkfold.refusals import ABSENT, denial, status_of
+from chunkfold.http_denials import ABSENT, denial, status_of
 from chunkfold.stores.expected import UNTOLD, ObjectState
 from chunkfold.stores.hedged_requests import Response
 from chunkfold.stores.object_answers import ObjectAnswer, TooLargeError, answer_of, state_at
@@ -35,7 +35,7 @@ class ServerStore:
     store: Any
     name: str
     planned: int = UNTOLD
-    """When the run was planned, by the server's clock: what was written later is refused."""
+    """The time when the run was planned, by the server's clock: later writes are refused."""
 
     async def ask(self, path: str, request: RemoteRequest[Response], **given: Any) -> Response:
         """Make a request for an object, as `Flight.ask`."""
@@ -76,8 +76,8 @@ class ServerStore:
         except Exception as error:
             if not (isinstance(error, FileNotFoundError) or status_of(error) in ABSENT):
                 raise
-            now = denial(error) or "is gone"
-            raise ChangedError(f"it was there at first, and {now}") from error
+            now = denial(error) or "it is gone"
+            raise ChangedError(f"the first request found it, and now {now}") from error
         for (whole, inner), part in zip(joined, parts, strict=True):
             first.refuse_other(part.state)
             for at, nbytes in inner:
@@ -123,11 +123,11 @@ class Fetched:
     path: str
     size: int
     first: ObjectState
-    """By the first answer; all others are of the same."""
+    """The state in the first answer; all other answers must have the same."""
     most: int
     """Bytes that all of it may have."""
     held: dict[Span, Any] = field(default_factory=dict)
-    """What was brought of it."""
+    """The pieces that were fetched, by their spans."""
 
     def state(self) -> ObjectState:
         """Return its state."""

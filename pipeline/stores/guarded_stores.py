@@ -86,7 +86,7 @@ class CarefulFiles(LocalStore):
         return (prototype or default_buffer_prototype()).buffer.from_bytes(found)
 
     async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:
-        """As `get_sync`, in a thread."""
+        """Run `get_sync` in a thread."""
         if not self._is_open:
             await self._open()
         read = asyncio.to_thread(self.get_sync, key, prototype=prototype, byte_range=byte_range)

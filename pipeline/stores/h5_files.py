@@ -24,9 +24,9 @@ _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _BEHIND = (0, 512, 1024, 2048, 4096, 8192)
 """Bytes of others that may stand before it, as MATLAB's."""
 _IDLE_S = 1.0
-"""For so long a file stays open that nobody reads."""
+"""Seconds until a file that nobody reads is closed."""
 H5Options = tuple[tuple[str, Any], ...]
-"""What `h5py.File` is given, by name."""
+"""Keyword arguments of `h5py.File`."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class _Handle:
     file: Any
     users: int = 0
     since: float = field(default_factory=time.monotonic)
-    """When it was used last."""
+    """The time of its last use."""
 
 
 class _Handles:
@@ -204,7 +204,7 @@ def _state(path: str) -> ObjectState:
 
 
 def is_h5(path: Path) -> bool:
-    """Whether there is an HDF5 file at a path."""
+    """Return True if a path is an HDF5 file."""
     if special(path) or not path.is_file():
         return False
     try:

@@ -1,7 +1,7 @@
-"""Where an HDF5 file leads: external links, external storage, virtual datasets.
+"""An HDF5 file may lead to others: external links, external storage, virtual datasets.
 
-HDF5 opens whatever a file names. Here the way is gone first, link by link, and each file on it is
-checked as the targets of references are.
+HDF5 opens any file that a file names. These functions follow the way first, link by link, and check
+each file on it as the targets of references are checked.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MOST_LINKS = 64
 _MOST_OF_SERIES = 100_000
 """Files of a series that are looked for."""
 _NUMBER = "%b"
-"""In the name of a virtual dataset's source: a series of files, or datasets, from 0 on."""
+"""The number in the name of a virtual dataset's source: a series of files or datasets, from 0."""
 
 
 def targets_of(file: H5File) -> Targets:

@@ -17,25 +17,25 @@ from typing import Any, Generic, Protocol, TypeVar
 _FEW, _KEPT = 16, 128
 """Answers of which the time is known, before it tells anything, and of which it is kept."""
 _SHARE = 0.95
-"""Of the answers, that are not late."""
+"""The share of answers that are not late."""
 _TIMES = (3.0, 96.0)
 """So many times as long as these take, at least and at most."""
 _LEAST_S = 0.25
 """Shortest time that is long."""
 _UNKNOWN_S = 5.0
-"""What is long while too few answers came."""
+"""Seconds after which a request is late while few answers came."""
 _LONGER = 1.5
-"""How much longer is waited beside each request more."""
+"""Factor by which the wait grows with each additional request."""
 _QUIET_S = 1.0
-"""How long nothing is answered where all requests in flight stall."""
+"""Seconds without an answer after which all requests in flight count as stalled."""
 _LOOK_S = 0.5
-"""How often it is looked what is long by now."""
+"""Seconds between updates of the time after which a request is late."""
 Response = TypeVar("Response")
 
 
 @dataclass
 class Patience:
-    """How long answers of a server may take before it is asked again beside them."""
+    """The time that answers of a server may take before a second request is made."""
 
     _seconds: collections.deque[float] = field(
         default_factory=lambda: collections.deque(maxlen=_KEPT)

@@ -30,12 +30,12 @@ _ADDRESS = re.compile(
     r"icechunk://(?P<place>(?:(?P<scheme>\w+)://)?[^?#]*)(?:\?(?P<query>.*))?", re.IGNORECASE
 )
 _VERSIONS = {"branch": "branch", "tag": "tag", "snapshot": "snapshot_id"}
-"""What a query may name, and what Icechunk calls it."""
+"""Keys that a query may have, and Icechunk's names for them."""
 
 
 @dataclass(frozen=True)
 class Repository:
-    """Where a repository is, which version of it is meant, and what in it."""
+    """The place of a repository, a version of it, and a path in it."""
 
     place: str
     """A local folder, absolute, or a URL."""
@@ -76,12 +76,12 @@ class Snapshot(WrapperStore[Store]):
 
     @property
     def snapshot(self) -> str:
-        """Which one it is."""
+        """Return the id of the snapshot."""
         return str(self._store.session.snapshot_id)  # type: ignore[attr-defined]
 
     @property
     def travels(self) -> bool:
-        """Whether others can open it: what is not committed yet is in this process alone."""
+        """Return True if others can open it: changes without a commit are in this process alone."""
         return bool(self._store.session.read_only)  # type: ignore[attr-defined]
 
     @property
@@ -162,7 +162,7 @@ def repository_in(path: Path) -> Repository | None:
 
 
 def is_repository(folder: Path) -> bool:
-    """Whether a folder is a repository: by what is at its top in formats 1 and 2 of Icechunk's."""
+    """Return True if a folder is an Icechunk repository, of format 1 or 2, by its top entries."""
     tips = (folder / "refs").is_dir() or (folder / "repo").is_file()
     return tips and (folder / "snapshots").is_dir()
 
@@ -223,7 +223,7 @@ def _gcs(**given: Any) -> Any:
 
 
 _STORAGES: Mapping[str, Callable[..., Any]] = {"s3": _s3, "gs": _gcs}
-"""Of which kinds of URLs Icechunk's own functions take a bucket and a prefix."""
+"""Kinds of URLs for which Icechunk's functions take a bucket and a prefix."""
 
 
 @cache

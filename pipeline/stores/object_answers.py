@@ -22,7 +22,7 @@ from chunkfold.stores.plain_requests import answered, url_of
 
 _PIECE_BYTES = 1 << 20
 _NO_LENGTH = "Content-Length Header missing"
-"""What obstore says of an answer in chunks, or one that ends with its connection."""
+"""obstore's message for an answer in chunks, or one that ends with its connection."""
 
 
 class TooLargeError(ValueError):
@@ -35,7 +35,7 @@ class TooLargeError(ValueError):
 
 @dataclass(frozen=True)
 class ObjectAnswer:
-    """What a server sent of an object."""
+    """An answer of a server that has the content of an object."""
 
     state: ObjectState
     """Its size is that in the store, where it comes encoded."""
@@ -43,7 +43,7 @@ class ObjectAnswer:
     """Offset of the first byte that came."""
     content: bytes
     encoding: str
-    """Of the content; empty if it is as it is."""
+    """The content encoding; empty if there is none."""
 
     def decoded(self, most: int) -> bytes:
         """Return the content as it is.
@@ -162,7 +162,7 @@ async def _without_length(
 
 
 def _read(url: str, options: Any, most: int, method: str) -> ObjectAnswer:
-    """As `_without_length`; errors are such as obstore's.
+    """Request an object as `_without_length` does, with errors like obstore's.
 
     Raises
     ------

@@ -57,11 +57,11 @@ class StoredObject(Protocol):
 
 
 class Objects(Protocol):
-    """Where the stored objects of an array are."""
+    """The place of the stored objects of an array."""
 
     @property
     def where(self) -> str:
-        """How messages call it."""
+        """Return the name that messages use."""
 
     def open(
         self, key: str, whole: int, index: Span | None, most: int

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 
 _SIGNED_FOR = timedelta(minutes=1)
 _ASKED = re.compile(r"Error performing \w+ (https?://\S+) in ")
-"""Where obstore's errors have the URL that it asked."""
+"""The part of obstore's errors that has the requested URL."""
 
 
 async def url_of(store: Any, path: str, error: BaseException | None = None) -> str:

@@ -9,17 +9,19 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+from collections.abc import Iterator
 from typing import Any
 
-from fsspec.core import url_to_fs
+from fsspec import filesystem
+from fsspec.core import split_protocol, url_to_fs
+from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.reference import ReferenceFileSystem, ReferenceNotReachable
 
 from chunkfold.errors import ChangedError, SourceError, TargetError
 from chunkfold.redaction import without_secrets
 from chunkfold.settings import metadata_bytes
 from chunkfold.stores.reference_texts import parsed, problem_of, shown
-from chunkfold.stores.regular_files import too_large
-from chunkfold.stores.target_files import TargetFiles, protocol_of
+from chunkfold.stores.regular_files import read_regular, too_large
 from chunkfold.stores.targets import Targets, file_of, last_link
 
 _BASE64 = "base64:"
@@ -196,3 +198,43 @@ def fetched(files: Any, path: str, name: str) -> bytes:
     if len(content) > most:
         raise too_large(name, most)
     return content
+
+
+class TargetFiles(dict[str | None, Any]):
+    """The file systems of targets by their protocols, made when they are needed."""
+
+    def __init__(self, targets: Targets) -> None:
+        super().__init__()
+        self._targets = targets
+
+    def __missing__(self, protocol: str | None) -> Any:
+        if protocol is None:
+            made: Any = _RegularFiles()
+        elif protocol.lower() in ("http", "https"):
+            from chunkfold.stores.web_files import web_files  # it takes aiohttp
+
+            made = web_files(self._targets)
+        else:
+            made = filesystem(protocol)
+        self[protocol] = made
+        return made
+
+    def __iter__(self) -> Iterator[str | None]:
+        return iter(list(super().__iter__()))
+
+
+class _RegularFiles(LocalFileSystem):  # type: ignore[misc] # fsspec has no annotations
+    """Local files, of which regular ones are read."""
+
+    cachable = False
+
+    def cat_file(
+        self, path: str, start: int | None = None, end: int | None = None, **_: Any
+    ) -> bytes:
+        return read_regular(path, start or 0, end)
+
+
+def protocol_of(target: str) -> str | None:
+    """Return how a target is reached; None if it is a local path."""
+    protocol: str | None = split_protocol(target)[0]
+    return protocol

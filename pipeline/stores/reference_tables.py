@@ -23,7 +23,7 @@ _CHUNK = re.compile(r"\d+(\.\d+)*")
 _COLUMNS = ("path", "offset", "size", "raw")
 _TEXTS = ["path", "raw"]
 _MOST_ROWS = 10_000_000
-"""Of a table: writers make ten thousand."""
+"""The most rows of a table: writers make ten thousand."""
 
 
 class _Tables(LazyReferenceMapper):  # type: ignore[misc] # fsspec has no annotations

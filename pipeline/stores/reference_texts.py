@@ -1,7 +1,7 @@
-"""What files of references say: parsed, templates replaced, and each reference looked at.
+"""Parses reference files, replaces templates, and checks each reference.
 
-Templates are replaced here, for fsspec formats them as Python does: by that, addresses could tell
-this process's variables to others, or take all memory.
+Templates are replaced here, because fsspec formats them as Python does: then addresses could send
+this process's variables to others, or use all memory.
 """
 
 from __future__ import annotations

@@ -16,9 +16,9 @@ from chunkfold.stores.regular_files import read_regular, special
 _LOOKED_AT = 4096
 """Bytes at a file's beginning that tell what it is."""
 _BEGINS = re.compile(rb'\s*\{.*"(refs|\.zgroup|\.zattrs|zarr\.json)"\s*:', re.DOTALL)
-"""How they begin in a file."""
+"""The beginning of a file of references."""
 TABLES = ".zmetadata"
-"""What a folder of tables has at its top, beside folders of them."""
+"""The file at the top of a folder of tables, next to their folders."""
 _MOSTTABLES = 64 << 20
 """Bytes of that, beyond which it is something else."""
 _CHAINED = re.compile(r"(?s)reference://(?P<inner>(?:(?!::).)*)::(?P<target>(?:(?!::).)+)")
@@ -58,7 +58,7 @@ def references_at(url: str) -> tuple[str, str] | None:
 
 
 def are_references(path: Path) -> bool:
-    """Whether a file, or a folder of tables, is one of references."""
+    """Return True if a path is a file of references, or a folder of tables of references."""
     if path.is_dir():
         return _are_tables(path)
     if special(path) or not path.is_file():
@@ -70,7 +70,7 @@ def are_references(path: Path) -> bool:
 
 
 def _are_tables(folder: Path) -> bool:
-    """Whether a folder is one of tables: a group of format 2 keeps its metadata there, too."""
+    """Return True if a folder has tables: a group of format 2 has its metadata there, too."""
     tables = folder / TABLES
     if not tables.is_file() or any((folder / name).exists() for name in _OF_ZARR):
         return False

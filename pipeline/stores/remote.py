@@ -17,8 +17,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from chunkfold.errors import SourceError
+from chunkfold.http_denials import RefusedError, denial, refusal, status_of
 from chunkfold.redaction import without_secrets
-from chunkfold.refusals import RefusedError, denial, refusal, status_of
 from chunkfold.settings import retry_seconds, stall_seconds
 from chunkfold.stores.credentials import with_credentials
 from chunkfold.stores.expected import UNTOLD, ObjectState
@@ -31,7 +31,7 @@ _AZURE = ("az", "adl", "azure", "abfs", "abfss")
 SCHEMES = ("s3", "s3a", "gs", *_AZURE, "http", "https")
 """Kinds of URLs that obstore reads."""
 LISTED = tuple(scheme for scheme in SCHEMES if not scheme.startswith("http"))
-"""Of these, those of stores that can be listed and written to."""
+"""Schemes of stores that can be listed and written to."""
 _CONNECT_S, _WHOLE_S = 10.0, 600.0
 """Longest time until there is a connection, and for all of an answer."""
 _MOST_RETRIES = 100
@@ -46,12 +46,12 @@ _CREDENTIALS = {
     "gs": "GOOGLE_APPLICATION_CREDENTIALS, or for public data GOOGLE_SKIP_SIGNATURE=true",
 }
 _H5 = re.compile(r"\.(?:h5|hdf5|he5|nc|nc4|cdf)(?:/[^?#]*)?(?:[?#]|$)", re.IGNORECASE)
-"""How addresses of HDF5's files end, or of what is in them."""
+"""The end of an address of an HDF5 file, or of a path in one."""
 _SCHEME = re.compile(r"(\w+)://")
 _EXTRAS = {"fsspec": "remote", "icechunk": "icechunk", "obstore": "remote", "pyarrow": "parquet"}
-"""Which of this package's extras has another package."""
+"""The extra of this package that installs each other package."""
 _OF_THE_CLOUD = "169.254.169.254"
-"""Where machines of a cloud have credentials: who asks there found them nowhere else."""
+"""The host that gives credentials to cloud machines: it is asked when none are set elsewhere."""
 
 
 def open_store(url: str, **options: Any) -> Any:
@@ -135,7 +135,7 @@ class RemoteObjects:
     hasty: Any = None
     """The same store, which does not try again by itself, if there is such a one."""
     planned: int = UNTOLD
-    """When the run was planned, by the server's clock: what was written later is refused."""
+    """The time when the run was planned, by the server's clock: later writes are refused."""
 
     @property
     def where(self) -> str:
@@ -144,7 +144,7 @@ class RemoteObjects:
 
     @property
     def listable(self) -> bool:
-        """Whether the store can say what is there: plain HTTP cannot."""
+        """Return True if the store can list its objects: plain HTTP cannot."""
         return type(self.store).__name__ != "HTTPStore"
 
     @cached_property
@@ -192,7 +192,7 @@ class RemoteObjects:
             yield found
 
     def _means_absent(self, error: Exception) -> bool:
-        """Whether an answer means that an object is not stored."""
+        """Return True if an error means that an object is not stored."""
         if isinstance(error, FileNotFoundError):
             return True
         return status_of(error) in self.absent and not refusal(error)

@@ -12,8 +12,8 @@ from typing import Any
 
 from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
 
+from chunkfold.http_denials import ABSENT, refusal, status_of
 from chunkfold.redaction import without_secrets
-from chunkfold.refusals import ABSENT, refusal, status_of
 from chunkfold.settings import metadata_bytes, retry_seconds
 from chunkfold.stores.fetching import server_store_of
 from chunkfold.stores.guarded_stores import METADATA, CarefulObjects, in_time
@@ -107,7 +107,7 @@ class RemoteStore(CarefulObjects):
         return content if span is None else content[span[0] :][: span[1]]
 
     def _passing(self, error: BaseException) -> Fault | None:
-        """As `fault_of`; and say once that requests are made again."""
+        """Return `fault_of` an error; log once that requests are repeated."""
         fault = fault_of(error)
         if fault is not None and not self.told:
             self.told = True

@@ -1,10 +1,9 @@
-"""How many requests a server is asked at once, found out as TCP finds out its window.
+"""Adapts the number of requests to a server that are in flight, as TCP adapts its window.
 
-One more with each answer, and half as many where a server says that it has too much to do. Then it
-is looked whether that helped. A server that bears `b` requests at once answers a share of `b / n`
-of `n`, and about twice that share of half as many. Where the share stays what it was requests fail
-by chance, and fewer at once would take longer for nothing: the window is as wide again, and as many
-refusals are not taken for load for a while.
+Each answer adds one; an overload error halves the number. Then the effect is checked. A server that
+bears `b` requests at once answers a share of `b / n` of `n`, and about twice that share of half as
+many. If the share does not change, requests fail by chance, and fewer at once would only take
+longer: the window returns to its size, and for a while as many refusals do not halve it.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ import math
 from dataclasses import dataclass, field
 
 _HELD_S = 10.0
-"""How long no more are tried than a host was seen to bear."""
+"""Seconds during which a host gets no more requests than it was seen to bear."""
 _TRUSTED_S = 2.0
-"""How long it is believed that requests fail by chance, before fewer are tried again."""
+"""Seconds for which failures are attributed to chance, before the window is halved again."""
 _BELOW = 0.95
 """Share of that which is asked for meanwhile: others may ask it, too."""
 _FEW = 8
@@ -28,7 +27,7 @@ _MOSTLY = 0.5
 
 @dataclass
 class Answered:
-    """How much of what was asked for was answered."""
+    """Counts of requests that were answered, and refused."""
 
     answered: int = 0
     refused: int = 0
@@ -51,7 +50,7 @@ class Answered:
 
 @dataclass
 class RequestLimit:
-    """How many requests one host is asked at once."""
+    """The limit of requests to one host that are in flight."""
 
     most: int
     limit: float = 0.0
@@ -59,19 +58,19 @@ class RequestLimit:
     least: float = 0.0
     """The fewest that they were."""
     knee: float = math.inf
-    """What the host may bear: the window grows to it fast, and beyond by one with each round."""
+    """The capacity expected: the window grows to it fast, and then by one per round."""
     ceiling: float = math.inf
-    """What it was seen to bear, before it was asked more: for a while the window ends there."""
+    """The capacity observed before an increase: for a while it limits the window."""
     chance: float = 0.0
     """Share of the requests that is refused however few there are."""
     halved: float = -math.inf
-    """When the window was halved last."""
+    """The time when the window was last halved."""
     _tried: float | None = None
-    """What it was before that, until it is known whether that helped."""
+    """The window before that, until the effect is known."""
     _before: Answered = field(default_factory=Answered)
-    """Of those that were in flight when it was halved."""
+    """Counts of the requests that were in flight when it was halved."""
     _since: Answered = field(default_factory=Answered)
-    """Of those begun since; later of the last so many as are in flight together."""
+    """Counts of requests begun since; later of as many of the latest as are in flight at once."""
 
     def __post_init__(self) -> None:
         self.limit = self.least = float(self.most)
@@ -121,7 +120,7 @@ class RequestLimit:
         return max(_FEW, int(self.limit))
 
     def _too_many(self) -> bool:
-        """Whether more are refused than by chance, of as many as are in flight together."""
+        """Return True if more requests are refused than by chance, of as many as are in flight."""
         mean = self.chance * self._full
         return self._since.refused > mean + _SURE * math.sqrt(mean * (1 - self.chance))
 

@@ -16,17 +16,17 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from chunkfold.awake import Awake
 from chunkfold.settings import REQUESTS, RETRY_S
 from chunkfold.stores.hedged_requests import Response, first_answer
 from chunkfold.stores.request_limit import RequestLimit
 from chunkfold.stores.servers import RetryDelay, Server
 from chunkfold.stores.transient_faults import Fault
+from chunkfold.suspend_clock import Awake
 
 FLIGHT_BYTES = 128 << 20
 """Bytes that a worker has in flight or waits to decode: a hundred chunks of 1 MB."""
 _LOOK_S = 1.0
-"""How often it is looked how long requests have waited."""
+"""Seconds between checks for requests that have waited too long."""
 RemoteRequest = Callable[[], Awaitable[Response]]
 Passing = Callable[[BaseException], Fault | None]
 """Tells of a failure whether it may pass, and what it says of the server."""
@@ -34,21 +34,21 @@ Passing = Callable[[BaseException], Fault | None]
 
 @dataclass(frozen=True)
 class Requests:
-    """What happened to requests."""
+    """Counts of requests and of their outcomes."""
 
     made: int = 0
     again: int = 0
-    """Of these, those that were made again, after a failure that may pass."""
+    """Requests that were repeated after a failure that may pass."""
     most: int = 0
     """Requests in flight for one server that one worker may have."""
     fewest: int = 0
     """The fewest that these came down to, as servers had too much to do."""
     waits: int = 0
-    """How often a server said when it wants to be asked again (`Retry-After`)."""
+    """Answers by which a server asked for a pause (`Retry-After`)."""
     longest_wait_s: float = 0.0
     """The longest of those times."""
     hedged: int = 0
-    """Of the requests, those that were made beside others that took long."""
+    """Second requests that were made because the first took long."""
 
     def __add__(self, other: Requests) -> Requests:
         fewest = min(filter(None, (self.fewest, other.fewest)), default=0)
@@ -145,7 +145,7 @@ class Flight:
         return asyncio.run_coroutine_threadsafe(coroutine(), self._loop).result()
 
     async def beside(self, coroutine: Callable[[], Coroutine[Any, Any, Response]]) -> Response:
-        """As `waited`, of another event loop."""
+        """Run `waited` for another event loop."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine(), self._loop))
 
     def _later(self, task: Callable[..., None], *given: Any) -> None:

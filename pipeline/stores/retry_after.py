@@ -1,7 +1,7 @@
-"""When a server that has too much to do wants to be asked again: `Retry-After` (RFC 9110, 10.2.3).
+"""Reads `Retry-After`, a server's request for a pause when it is overloaded (RFC 9110, 10.2.3).
 
-obstore tells the status of an answer that failed, not its headers. So after a refusal one byte is
-asked for by a client that shows them, and if that is refused as well it is known.
+obstore's errors have the status of an answer, but not its headers. So after a refusal a client that
+reads headers requests one byte; if that is refused as well, its headers say how long to wait.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from chunkfold.deadline import in_background
-from chunkfold.refusals import RefusedError
+from chunkfold.http_denials import RefusedError
 from chunkfold.stores.plain_requests import answered, url_of
 
 DEADLINE_S = 5.0
@@ -49,7 +49,7 @@ def too_long(wanted: float, allowed: float, passed: float = 0.0) -> RefusedError
     """Return what to raise where a server wants to be left alone for longer than may be waited."""
     so_far = f", of which {passed:.0f} s have passed" if passed >= 1 else ""
     return RefusedError(
-        f"the server asks to be left alone for {wanted:,.0f} s (Retry-After), and requests are "
+        f"the server asks for a pause of {wanted:,.0f} s (Retry-After), and requests are "
         f"made again for {allowed:g} s{so_far}: run it later, or set chunkfold.remote.retry"
     )
 

@@ -1,8 +1,8 @@
-"""What is known of a server that requests go to, and whose turn it is.
+"""The state of each server that gets requests, and the order of the requests that wait for it.
 
-How many are in flight is found out by a `RequestLimit`: one more with each answer, half as many
-where a server says that it has too much to do (429, 503) or does not answer in time. Where it says
-as well when it wants to be asked again (`Retry-After`), nothing is asked of it before.
+A `RequestLimit` finds the number in flight: one more with each answer, half as many when a server
+is overloaded (429, 503) or does not answer in time. If the server also says how long to wait
+(`Retry-After`), it gets no request before.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Server:
 
     @property
     def _open(self) -> bool:
-        """Whether one more request may be made."""
+        """Return True if one more request may be made."""
         there_is_room = self._flying < int(self.window.limit)
         return there_is_room and not self._asking and time.monotonic() >= self._opens
 

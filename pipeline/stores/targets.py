@@ -71,7 +71,7 @@ def origin_of(url: str) -> Origin:
 
 
 def is_inner(host: str) -> bool:
-    """Whether an address of the internet, as text, is one of this host or of an inner network.
+    """Return True if an internet address, as text, is of this host or of an inner network.
 
     >>> is_inner("127.0.0.1"), is_inner("::ffff:10.0.0.1"), is_inner("169.254.169.254")
     (True, True, True)
@@ -110,20 +110,20 @@ def last_link(address: str) -> str:
 
 
 def _is_odd(target: str) -> bool:
-    """Whether a target is a chain, or nothing that has a name."""
+    """Return True if a target is a chain, or cannot be a name."""
     return "\0" in target or len(_LINKS.split(target)) > 1
 
 
 @dataclass(frozen=True)
 class Targets:
-    """Where the references of a file may lead."""
+    """The places to which the references of a file may lead."""
 
     file: str
     """Address of the file of references, or of the folder of tables; in a chain the last link."""
     allowed: tuple[str, ...] = ()
     """Prefixes that the user allows, beside its own origin or folder."""
     what: str = "a reference"
-    """As messages call what leads there."""
+    """The kind of link in messages."""
 
     @property
     def shown(self) -> str:
@@ -216,7 +216,7 @@ class Targets:
 
     @cached_property
     def _is_inner(self) -> bool:
-        """Whether the file is on an inner server itself."""
+        """Return True if the file itself is on an inner server."""
         return self.origin is not None and any(map(is_inner, addresses_of(self.origin[1])))
 
     def _has_leave(self, url: str, origin: Origin) -> bool:

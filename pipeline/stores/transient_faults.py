@@ -13,14 +13,14 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from chunkfold.refusals import refusal, status_of
+from chunkfold.http_denials import refusal, status_of
 from chunkfold.settings import retry_seconds
 from chunkfold.stores.retry_after import REFUSING, too_long, wait_of
 
 _LATE = re.compile("(?<!retry_)timed? ?out|deadline", re.IGNORECASE)
 """obstore tells its own `retry_timeout` with every failure, of connections that were closed too."""
 _OTHER_RANGE = re.compile(r"Requested \d+\.\.\d+, got \d")
-"""What obstore says of a server that sends another range than it was asked for."""
+"""obstore's message for a server that sends another range than requested."""
 _LASTING = ("NotFoundError", "PermissionDeniedError", "NotSupportedError", "UnauthenticatedError")
 """Errors of obstore that another try would not mend."""
 _OF_NETWORKS = ("obstore", "aiohttp", "botocore")
@@ -32,9 +32,9 @@ class Fault:
     """A failure that may pass."""
 
     busy: bool
-    """Whether the server has too much to do, or did not answer in time."""
+    """True if the server is overloaded, or did not answer in time."""
     answered: bool = False
-    """Whether it said so itself: then it may say, too, when it wants to be asked again."""
+    """True if the server said so: then it may also say how long to wait."""
 
 
 def fault_of(error: BaseException) -> Fault | None:
@@ -68,7 +68,7 @@ def _pause(state: RetryCallState) -> float:
 
 
 def _worth_it(error: BaseException) -> bool:
-    """Whether a failure may pass, of which a store has not tried by itself whether it does."""
+    """Return True if a failure may pass and the store has not retried it itself."""
     return fault_of(error) is not None and "retries" not in str(error)
 
 
@@ -76,4 +76,4 @@ _PAUSES = wait_random_exponential(multiplier=0.2, max=10)
 TRIES = Retrying(
     retry=retry_if_exception(_worth_it), stop=stop_after_attempt(6), wait=_pause, reraise=True
 )
-"""How often what zarr reads by other stores than `RemoteStore` is tried, and with which pauses."""
+"""Number and pauses of zarr's reads from stores other than `RemoteStore`."""

@@ -63,6 +63,9 @@ def explained_for(plan: Plan, device: Device | str | None) -> list[Reason]:
     """Say how a device folds what a plan reads; parameters as `Plan.explain`."""
     on = _device(plan, device)
     found = [Reason("device", str(on), "it was named" if device else "it is the first of the plan")]
+    used, because = plan.device_decoding
+    if because:
+        found.append(Reason("decoding", f"on the {'device' if used else 'host'}", because))
     looks = list(_looks(plan, Work.of("", plan), on))
     for one in plan.asked:
         own = _of_question(plan, one) if plan.beside else []

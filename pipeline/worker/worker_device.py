@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import itertools
 import os
@@ -27,13 +28,16 @@ from chunkfold.kernels import (
     default_devices,
     devices,
 )
+from chunkfold.kernels.decode.decode_rates import DecodeRates
 from chunkfold.kernels.decode.device_decoder import DeviceDecoders
 from chunkfold.kernels.feed.fed_buffer import FedBuffer
 from chunkfold.kernels.feed.feeder import Feeder
 from chunkfold.kernels.fold.staging import StagingBuffer
 from chunkfold.kernels.geometry import FOLDS
+from chunkfold.kernels.tuning.decode_request import decode_rates
 from chunkfold.planning.staffing import readers_each
 from chunkfold.planning.work import Work
+from chunkfold.planning.workers import by_cores
 from chunkfold.reading.readers import Readers
 
 _Read = TypeVar("_Read")
@@ -255,3 +259,15 @@ def describe_worker(dask_worker: Any) -> tuple[Device, int] | str:
     except WorkerLostError as error:
         return str(error)
     return owned.device, owned.readers
+
+
+async def decode_rates_here(
+    codecs: Collection[str], workers: int, dask_worker: Any
+) -> tuple[DecodeRates, ...]:
+    """Return the rates of a worker's device, which so many share. Runs on the worker.
+
+    Measuring takes seconds: the worker answers others meanwhile.
+    """
+    owned = device_of(dask_worker)
+    rates = await asyncio.to_thread(decode_rates, owned.device, codecs)
+    return by_cores(rates, workers * owned.readers)

@@ -220,7 +220,7 @@ def test_a_list_of_labels_is_several_as_a_tuple_is(opened: xr.Dataset, stored: P
     assert one.dims == ("month", "lat", "lon")
     with pytest.raises(PlanError, match="did you mean 'month'"):
         cf.reduce(air, "mean", axis="time", by=["time.mnth", "time.year"])
-    with pytest.raises(SourceError, match=r"by 'tme.month' names nothing beside"):
+    with pytest.raises(SourceError, match=r"by: found no array 'tme.month', neither next to"):
         cf.reduce(air, "mean", axis="time", by=["tme.month", "time.year"])
 
 
@@ -470,8 +470,8 @@ def test_bins_of_two_arrays_without_names_have_axes_of_their_own():
 REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"by": "time.mnth"}, PlanError, "has no 'mnth'; did you mean 'month'"),
     ({"by": "lat.month"}, PlanError, "'lat' of .* is float64, no times"),
-    ({"by": "tiem.month"}, SourceError, "names nothing beside .* coordinates time, lat, lon"),
-    ({"by": "elsewhere.zarr"}, SourceError, "names nothing beside .* nor an array elsewhere"),
+    ({"by": "tiem.month"}, SourceError, "neither next to .* coordinates time, lat, lon"),
+    ({"by": "elsewhere.zarr"}, SourceError, "neither next to .* nor as a path"),
     ({"by": ("time.month", "time.month")}, PlanError, "both called 'month'"),
     ({"by": ("time.month", "zones"), "by_axis": "time"}, PlanError, "there are 2 labels: give one"),
     ({"by": ("time.month", "zones"), "groups": [1, 2, 3]}, PlanError, "there are 2 labels"),

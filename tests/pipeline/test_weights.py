@@ -217,7 +217,7 @@ def test_a_name_is_that_of_an_array_beside_the_data(tmp_path: Path, monkeypatch)
     assert json.loads(told.stdout)["results"]["mean"] == pytest.approx(want)
     zarr.save("lat", np.ones(4))  # what stands beside the data comes first; a path says another
     assert cf.reduce("s.zarr/air", "mean", weights="./lat") == pytest.approx(float(air.mean()))
-    with pytest.raises(cf.SourceError, match=r"'lta' names nothing beside .* lta: no such"):
+    with pytest.raises(cf.SourceError, match=r"array 'lta', neither next to .* lta: no such"):
         cf.reduce("s.zarr/air", "mean", weights="lta")
 
 
@@ -291,7 +291,7 @@ def test_a_mask_and_conditions_must_all_hold(tmp_path: Path):
         ({"weights": [[1, 2], [3]]}, "weights: NumPy makes no array of list"),
         ({"where": xarray.Dataset({"a": ("x", [True])})}, "where: NumPy makes no array of Dataset"),
         ({"weights": np.ones(8), "op": "max"}, "'max' takes no weights; sum, mean, var, std, cov"),
-        ({"weights": "nowhere.zarr"}, "names nothing beside .* nor an array elsewhere: nowhere"),
+        ({"weights": "nowhere.zarr"}, "neither next to .* nor as a path: .*nowhere"),
         ({"weights": "a/nowhere.zarr"}, "a/nowhere.zarr: no such path"),
         ({"where": {"a": 1}}, "where"),
     ],

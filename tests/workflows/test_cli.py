@@ -18,7 +18,10 @@ import zarr
 
 import chunkfold as cf
 from chunkfold.kernels import all_devices
+from chunkfold.kernels.cache.entries import write_entry
+from chunkfold.kernels.tuning.decode_request import DecodeRequest
 from chunkfold.workflows.cli import COMMANDS, main
+from chunkfold.workflows.cli.devices import _as_json, _details, known_decoding
 from chunkfold.workflows.results import device_json
 from tests.conftest import DEVICES
 from tests.processes import alive, all_ended
@@ -72,6 +75,22 @@ def test_devices_verbose_shows_limits_extensions_and_tried_variants(command: Cal
         assert f"at most {device.max_work_group_size} work-items" in shown
     assert "cl_khr_fp64" in shown
     assert shown.count("ran right: tree") == len(DEVICES)
+
+
+def test_devices_verbose_shows_measured_rates_of_decoding(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("CHUNKFOLD_CACHE", str(tmp_path))
+    device = replace(DEVICES[0], unified_memory=False)
+    assert known_decoding(device) == []
+    for one in (
+        {"codec": "zstd", "device": 52e9, "core": 2e8},
+        {"codec": "lz4", "failure": "the device decodes known chunks wrong"},
+    ):
+        write_entry(DecodeRequest(device, str(one["codec"])).path, json.dumps(one).encode())
+    rows = dict(zip(*(column.cells for column in _details(device).columns), strict=True))
+    assert rows["decodes zstd"] == "measured 52 GB/s, a core of this host 0.2 GB/s"
+    assert rows["decodes lz4"] == "the device decodes known chunks wrong"
+    assert "decodes blosc" not in rows
+    assert _as_json(device, default=True, verbose=True)["decoding"][0]["device"] == 52e9
 
 
 def test_devices_for_machines(command: Callable):
@@ -595,5 +614,5 @@ def test_nan_is_told_beside_the_results(tmp_path: Path, here):
     code, out, err = here("reduce", tmp_path / "a", "--op", "mean", "--json")
     assert code == 0
     assert json.loads(out)["results"] == {"mean": "NaN"}
-    told = "there is NaN in mean, since elements are: --skipna takes those for absent"
+    told = "mean is NaN because the data contain NaN; --skipna ignores them"
     assert told in " ".join(err.split())

@@ -18,7 +18,7 @@ import zarr
 
 from chunkfold.printable import printable
 from chunkfold.workflows import consoles
-from chunkfold.workflows.csv_cells import harmless
+from chunkfold.workflows.tables import harmless
 from tests.processes import BIN
 
 pytestmark = pytest.mark.unoptimised

@@ -123,7 +123,7 @@ def test_a_group_of_a_later_version_is_not_written_into(tmp_path: Path):
     source = ome_image(tmp_path / "a", VALUES, names="cyx")
     group = zarr.open_group(str(tmp_path / "a"))
     group.attrs["ome"] = {**stored(tmp_path / "a")["ome"], "version": "0.6.dev1"}
-    with pytest.raises(PlanError, match=r"version 0\.6\.dev1, but levels are told in 0\.5"):
+    with pytest.raises(PlanError, match=r"version 0\.6\.dev1, but levels are described in 0\.5"):
         pyramid(source, tmp_path / "a", 1)
     assert check_ome(pyramid(source, tmp_path / "b", 1)) == ["1"]
 

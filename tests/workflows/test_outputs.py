@@ -267,7 +267,7 @@ def test_an_output_that_there_is_no_room_for_is_named(tmp_path: Path, rows: Resu
     if name.endswith("parquet"):
         pytest.importorskip("pyarrow")
     out = tmp_path / name
-    with pytest.raises(OutputError, match="File too large; make room") as raised:
+    with pytest.raises(OutputError, match="File too large; free some space") as raised:
         write_results(out, {"": rows})
     assert str(out) in str(raised.value)
     assert list(tmp_path.iterdir()) == []

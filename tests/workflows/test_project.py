@@ -98,7 +98,9 @@ def test_attributes_that_are_not_applied_are_named(scan, tmp_path: Path, here, o
     given = ("project", scan[0], tmp_path / "p.zarr", "--op", "max", "--axis", "0", *option)
     code, _, err = here(*given)
     assert code == 0
-    told = "not applied: _FillValue -32768, folded as any number (--mask-and-scale applies them)"
+    told = (
+        "not applied: _FillValue -32768, computed like any number (--mask-and-scale applies them)"
+    )
     assert (told in " ".join(err.split())) == (not option)
 
 

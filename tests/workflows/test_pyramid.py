@@ -427,7 +427,7 @@ def test_a_run_that_fails_leaves_nothing(tmp_path: Path, beside: bool):
     ("given", "said"),
     [
         ({"op": "mode"}, "op='mode' counts labels, which are whole numbers, but .* has float32"),
-        ({"op": "argmax"}, "argmax tells positions"),
+        ({"op": "argmax"}, "argmax returns positions"),
         ({"op": "minmax"}, "minmax has axes of its own"),
         ({"levels": 0}, "levels is 0; a pyramid has 1 or more"),
         ({"levels": 9}, "level 4 has one element .* give 4 at most"),

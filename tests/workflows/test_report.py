@@ -109,7 +109,7 @@ def test_a_page_says_what_was_left_out_and_retried():
         "zstd",
         "1,234",
         "others",
-        "3 folded again, 1 workers",
+        "3 computed again, 1 workers",
         "ChunkError: <x>",
     ):
         assert words in " ".join(text.split())
@@ -124,7 +124,7 @@ def test_a_further_read_is_no_retry_and_shares_are_of_what_was_folded(ops, sever
     assert (entry["reads"] > 1) == several == (f"read {entry['reads']} times" in text)
     assert entry["retries"] == {"blocks": 0, "workers": []}
     assert entry["attempts"]["again"] == 0
-    assert "folded again" not in text
+    assert "computed again" not in text
     assert sum(map(int, re.findall(r"(\d+) %", text))) == 100
 
 

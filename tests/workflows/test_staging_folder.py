@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import zarr
 
-from chunkfold.workflows import exchange, placing
+from chunkfold.workflows import placing
 from chunkfold.workflows import staging_folder as folders
 from chunkfold.workflows.outputs import check_output, staged
 from chunkfold.workflows.staging_folder import before_of, clear_staging, staging_folder
@@ -152,11 +152,11 @@ def test_names_are_exchanged_and_what_cannot_be_is_told(tmp_path: Path):
     one, other = tmp_path / "one", tmp_path / "\udcffother"
     one.mkdir()
     other.write_text("file")
-    assert exchange.exchanged(one, other)
+    assert placing.exchanged(one, other)
     assert one.read_text() == "file"
     assert other.is_dir()
     with pytest.raises(FileNotFoundError, match="gone"):
-        exchange.exchanged(one, tmp_path / "gone")
+        placing.exchanged(one, tmp_path / "gone")
 
 
 def test_what_cannot_be_put_back_is_kept(tmp_path: Path, monkeypatch):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import asdict
+from typing import Any
 
 import click
 import numpy as np
@@ -18,10 +20,13 @@ from chunkfold.kernels import (
     default_devices,
 )
 from chunkfold.kernels import devices as find
+from chunkfold.kernels.decode.codec_chain import CODECS
+from chunkfold.kernels.decode.decode_rates import DecodeRates
 from chunkfold.kernels.device.capabilities import CAPABILITIES
 from chunkfold.kernels.device.host import all_devices
+from chunkfold.kernels.tuning.decode_request import known_rates
 from chunkfold.kernels.tuning.tuning_choice import chosen
-from chunkfold.units import size_text
+from chunkfold.units import rate_text, size_text
 from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.consoles import lines, out
 from chunkfold.workflows.results import device_json
@@ -47,7 +52,9 @@ def command(spec: str | None, *, verbose: bool, as_json: bool) -> None:
     chosen, left_out = default_devices()
     found = list(all_devices()) if spec is None else find(spec)
     if as_json:
-        click.echo(json_text([_as_json(d, d in chosen, verbose) for d in found], indent=2))
+        click.echo(
+            json_text([_as_json(d, default=d in chosen, verbose=verbose) for d in found], indent=2)
+        )
         return
     show(out, _overview(found, chosen, left_out))
     if verbose:
@@ -91,10 +98,19 @@ def _details(device: Device) -> Table:
         "extensions": lines(textwrap.fill(" ".join(sorted(device.extensions)), 100)),
         "features": lines(textwrap.fill(" ".join(sorted(device.features)), 100)),
     }
+    for one in known_decoding(device):
+        told = f"{rate_text(one.device)}, a core of this host {rate_text(one.core)}"
+        rows[f"decodes {one.codec}"] = one.failure or f"measured {told}"
     rows |= {f"  {name}": text for name, text in tried_variants(device).items()}
     for name, text in rows.items():
         made.add_row(name, text)
     return made
+
+
+def known_decoding(device: Device) -> list[DecodeRates]:
+    """Return what was measured of a device before, of codecs that it may decode."""
+    able = not device.unified_memory
+    return [one for codec in CODECS if able and (one := known_rates(device, codec)) is not None]
 
 
 def tried_variants(device: Device) -> dict[str, str]:
@@ -111,6 +127,9 @@ def tried_variants(device: Device) -> dict[str, str]:
     return tried
 
 
-def _as_json(device: Device, default: bool, verbose: bool) -> dict[str, object]:
-    tried = {"variants": tried_variants(device)} if verbose else {}
+def _as_json(device: Device, *, default: bool, verbose: bool) -> dict[str, Any]:
+    tried: dict[str, Any] = {}
+    if verbose:
+        tried["decoding"] = list(map(asdict, known_decoding(device)))
+        tried["variants"] = tried_variants(device)
     return device_json(device) | {"default": default} | tried

@@ -13,9 +13,9 @@ from distributed import Client
 from chunkfold.cluster.joining import connect
 from chunkfold.cluster.security import tls_settings
 from chunkfold.errors import ChunkError, PlanError
+from chunkfold.http_denials import ABSENT
 from chunkfold.planning.option_values import DECODE, ON_BAD_CHUNK, ON_MISSING_CHUNK
 from chunkfold.planning.options import Options
-from chunkfold.refusals import ABSENT
 from chunkfold.settings import ABSENT_STATUS, ALLOW_TARGETS, LOSSES, WORKER_LOSSES
 from chunkfold.sources.cf_packing import not_applied
 from chunkfold.sources.coordinate_positions import METHODS
@@ -126,7 +126,7 @@ decode = click.option(
     type=click.Choice(DECODE),
     default=Options.decode,
     show_default=True,
-    help="Who decodes compressed chunks: this host's cores, or the device.",
+    help="Who decodes compressed chunks: the host's cores, the device, or the faster one.",
 )
 
 ddof = click.option(

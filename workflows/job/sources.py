@@ -14,7 +14,7 @@ from chunkfold.errors import JobError, MissingWarning
 from chunkfold.printable import printable
 from chunkfold.redaction import shown_address, without_secrets
 from chunkfold.settings import StorageOptions
-from chunkfold.sources.not_opened import is_store
+from chunkfold.sources.open_errors import is_store
 from chunkfold.sources.opening import Unopened, open_each
 from chunkfold.sources.source import Source
 from chunkfold.stores.addresses import NO_OPTIONS, below, is_zarr, last_of, on_disk

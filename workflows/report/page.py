@@ -1,4 +1,4 @@
-"""From a run's manifest and results to one HTML page."""
+"""Makes one HTML page of a run's manifest and results."""
 
 from __future__ import annotations
 

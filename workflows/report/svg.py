@@ -15,14 +15,14 @@ from chunkfold.workflows.density import extent, heights
 
 WIDTH = 880
 _LEFT = 90
-"""Where plots begin; their labels stand before."""
+"""The left end of plots; their labels are left of it."""
 _BINS = 220
 """Intervals of a timeline."""
 _TICKS = ((0, "start"), (0.25, "middle"), (0.5, "middle"), (0.75, "middle"), (1, "end"))
-"""Where on a histogram's axis values are written."""
+"""Positions of the values along a histogram's axis, and their alignment."""
 _ROW, _GAP = 26, 6
 _STAGES = (
-    ("read", "read_s", "threads reading"),
+    ("read", "read_s", "reader threads"),
     ("decode", "decode_s", "threads decoding"),
     ("upload", "upload_s", "copying to the device"),
     ("fold", "fold_s", "kernels"),

@@ -8,9 +8,10 @@ from chunkfold.kernels.device.device import Device
 from chunkfold.kernels.fold.keyed.layout import KeyedBox
 from chunkfold.kernels.fold.shapes import in_vectors
 from chunkfold.kernels.geometry import BY_KEY
-from chunkfold.kernels.program.opencl_code import defined
+from chunkfold.kernels.kinds.exact_digits import MOST_DIGITS
+from chunkfold.kernels.opencl.opencl_code import defined
 from chunkfold.kernels.program.options import Tuning
-from chunkfold.kernels.program.shared_layout import MOST_DIGITS, SharedLayout
+from chunkfold.kernels.program.shared_layout import SharedLayout
 
 _TOGETHER = defined("keyed/span.clh", "CHF_TOGETHER")
 """Elements that a work-item takes together."""

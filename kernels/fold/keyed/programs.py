@@ -27,7 +27,7 @@ def keyed_programs(
     shared, own = components_by_way(device, accumulator, tuning, way)
     found: list[tuple[str, Accumulator]] = []
     if shared:
-        tables = shared_of(device, accumulator, shared).accumulator
+        tables = shared_of(accumulator, shared).accumulator
         found += [("keyed/local.cl", tables), ("keyed/global.cl", tables)]
     if own:
         alone = with_components(accumulator, own)
@@ -42,7 +42,7 @@ def launched_by_key(
     shared, own = components_by_way(device, accumulator, tuning, way_of(layout.outputs))
     found: list[tuple[str, Accumulator]] = []
     if shared:
-        tables = shared_of(device, accumulator, shared)
+        tables = shared_of(accumulator, shared)
         if local_tables(device, tuning, tables, keys).digits:
             found.append(("keyed/local.cl", tables.accumulator))
         found.append(("keyed/global.cl", tables.accumulator))

@@ -11,6 +11,7 @@ import pyopencl as cl
 from chunkfold.kernels.accumulator.accumulator import Slot
 from chunkfold.kernels.accumulator.partial import Partial, Wide
 from chunkfold.kernels.accumulator.sums import expanded
+from chunkfold.kernels.accumulator.traits import Deposit
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.fold.fold import Fold
 from chunkfold.kernels.fold.keyed.context import KeyedContext, numbered_as
@@ -19,8 +20,8 @@ from chunkfold.kernels.fold.keyed.plan import LocalTables, TablePlan, local_tabl
 from chunkfold.kernels.fold.launch import Input, KernelArgument, strided_inputs
 from chunkfold.kernels.fold.shapes import each_shape
 from chunkfold.kernels.geometry import Box
+from chunkfold.kernels.opencl.opencl_code import defined
 from chunkfold.kernels.program.device_context import device_errors
-from chunkfold.kernels.program.opencl_code import defined
 from chunkfold.kernels.program.options import Tuning
 from chunkfold.kernels.program.shared_layout import shared_of
 
@@ -40,7 +41,7 @@ class Tables:
         self, of: KeyedContext, tuning: Tuning, numbers: Sequence[int], *, local: bool
     ) -> None:
         self._of, self._numbers = of, numbers
-        self._shared = shared_of(of.opened.device, of.accumulator, numbers)
+        self._shared = shared_of(of.accumulator, numbers)
         self.fold = Fold(of.opened, self._shared.accumulator, tuning, of.entries, of.queue, 1)
         self._tables = LocalTables(0, of.keys)
         if local:
@@ -68,7 +69,7 @@ class Tables:
         Where there are positions, the first elements that have their extremes are found in between.
         """
         of, fold, box = self._of, self.fold, layout.elements
-        if self._shared.states and box.reduces >= _MOST_ELEMENTS:
+        if self._shared.places[Deposit.STATE] and box.reduces >= _MOST_ELEMENTS:
             raise DeviceError(
                 f"{box.reduces:,} elements of an output are to be added up by key at once: sums of "
                 f"integers hold fewer than {_MOST_ELEMENTS:,}; fold several boxes"
@@ -110,7 +111,7 @@ class Tables:
                 **by_key,
                 **part,
             )
-        if self._shared.indices:
+        if self._shared.places[Deposit.INDEX]:
             event = fold.launcher.launch(
                 ("keyed/global.cl", "find_indices"), shape, given, wait_for, **by_key
             )

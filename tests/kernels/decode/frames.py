@@ -9,7 +9,7 @@ import pyopencl as cl
 
 from chunkfold.kernels import DeviceContext
 from chunkfold.kernels.decode.stored_chunks import in_places
-from chunkfold.kernels.decode.workspace import PADDING, Workspace
+from chunkfold.kernels.decode.workspace import PADDING, DeviceChunks, Workspace
 
 _GUARD = 0xA5
 _WORDS = b"/data/store/temperature zarr.json chunk key attribute value 2026-11-28T00:00:00".split()
@@ -93,9 +93,8 @@ class Bench:
         cl.enqueue_copy(workspace.queue, given, memory)
         cl.enqueue_copy(workspace.queue, decoded, out)
         to = np.arange(len(stored)) * step
-        done = self.codec.decode(  # type: ignore[attr-defined]
-            workspace, given, places, sizes, decoded, to, nbytes
-        )
+        chunks = DeviceChunks(given, places, sizes, decoded, to, nbytes)
+        done = self.codec.decode(workspace, chunks)  # type: ignore[attr-defined]
         cl.enqueue_copy(workspace.queue, out, decoded)
         assert (out[room:] == _GUARD).all()
         gaps = out[:room].reshape(len(stored), step)[:, nbytes:]

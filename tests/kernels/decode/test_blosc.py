@@ -16,7 +16,7 @@ from numcodecs import blosc
 
 from chunkfold.kernels import DeviceContext
 from chunkfold.kernels.decode.blosc import Blosc, room_bytes
-from chunkfold.kernels.decode.stored_chunks import BLOSC_COMPRESSORS
+from chunkfold.kernels.decode.codec_chain import BLOSC_COMPRESSORS
 from tests.kernels.decode.frames import KINDS, Bench, damaged, field
 
 MUTANTS = int(os.environ.get("CHUNKFOLD_MUTATED_FRAMES", "150"))

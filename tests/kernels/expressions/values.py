@@ -14,8 +14,8 @@ from chunkfold.kernels.expressions.emit import emitted, tables
 from chunkfold.kernels.expressions.nodes import BOOL, Node, input_node, node
 from chunkfold.kernels.expressions.style import LANES, ONE
 from chunkfold.kernels.expressions.symbols import Symbol
+from chunkfold.kernels.opencl.opencl_code import library
 from chunkfold.kernels.program.build_options import build_options, division
-from chunkfold.kernels.program.opencl_code import library
 
 DTYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
           "float32", "float64")  # fmt: skip

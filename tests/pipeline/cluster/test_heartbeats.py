@@ -70,4 +70,4 @@ def test_who_is_waited_for_is_said():
     assert late == "worker b was not heard for 15 s; after 60 s others do its work"
     nobody = after(*steps(4, a=1000.0, b=1000.0)).told(10, 60, 120)
     assert nobody == "no worker was heard for 15 s (a, b); after 120 s the run ends"
-    assert "(none is there)" in after({}, {}, {}).told(10, 60, 120)
+    assert "(no workers)" in after({}, {}, {}).told(10, 60, 120)

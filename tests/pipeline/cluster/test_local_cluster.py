@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import asyncio
 import contextlib
+import json
 import multiprocessing
 import os
 import signal
@@ -30,7 +31,10 @@ from chunkfold.cluster.joining import connect
 from chunkfold.cluster.local_cluster import chosen_devices
 from chunkfold.events import BlockProgress, WorkerRetired
 from chunkfold.kernels import Device
+from chunkfold.kernels.cache.entries import write_entry
+from chunkfold.kernels.tuning.decode_request import DecodeRequest
 from chunkfold.planning import blocks, planner
+from chunkfold.planning.staffing import host_cores
 from chunkfold.running import on_cluster
 from chunkfold.settings import wait_seconds
 from chunkfold.worker import worker_device
@@ -271,7 +275,7 @@ def test_a_run_that_nothing_is_heard_of_ends_and_says_where_it_stuck(data):
     with cluster([DEVICES[0]]) as (_, client):
         check(cf.reduce(path, OPS, client=client), array)  # what may take long is done
         client.run(_never_read)
-        place = r"nothing was heard of run.*fold-0\S* is at .*(per_thread|ring)\.py:\d+ _"
+        place = r"made no progress.*fold-0\S* is at .*(per_thread|ring)\.py:\d+ _"
         short = dask.config.set({"chunkfold.run.stall": 5})
         with short, pytest.raises(cf.ClusterError, match=place):
             cf.reduce(path, OPS, client=client)
@@ -310,7 +314,7 @@ def test_no_worker_with_a_device_is_an_error(data):
     gone = replace(DEVICES[0], uuid="00000000-0000-0000-0000-000000000000")
     with (
         cluster([gone]) as (_, client),
-        pytest.raises(cf.DeviceError, match=r"none of 1 worker\(s\) has an OpenCL device.*gone"),
+        pytest.raises(cf.DeviceError, match=r"found no OpenCL device on 1 worker.*gone"),
     ):
         cf.reduce(path, client=client)
 
@@ -555,7 +559,7 @@ def test_a_script_without_a_main_guard_is_told_so(tmp_path: Path):
     done = finished([sys.executable, script], 100)
     assert done.returncode == 1
     assert "put its code under if __name__ == '__main__'" in done.stderr
-    assert "ClusterError: only 0 of 1 worker(s) started" in done.stderr
+    assert "ClusterError: only 0 of 1 worker started" in done.stderr
 
 
 def test_a_closed_client_is_named(data):
@@ -641,3 +645,25 @@ def test_a_worker_without_a_scheduler_gives_up_within_seconds():
     done = finished(worker_command("tcp://127.0.0.1:9", DEVICES[0].spec), 60)
     assert done.returncode == 4
     assert "ClusterError: cannot reach a scheduler at 'tcp://127.0.0.1:9'" in done.stderr
+
+
+@pytest.mark.parametrize(("last", "by"), [(1e3, "host"), (9e12, "device")])
+def test_the_slowest_device_decides_who_decodes(tmp_path: Path, monkeypatch, last: float, by: str):
+    monkeypatch.setenv("CHUNKFOLD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("CHUNKFOLD_TIES")
+    path = tmp_path / "z"
+    zarr.create_array(path, shape=(64, 16384), chunks=(1, 16384), dtype="f4")[...] = 1
+    own = [replace(device, unified_memory=False) for device in DEVICES[-2:]]
+    for device in own:
+        rates = {"codec": "zstd", "device": last if device is own[-1] else 9e12, "core": 1e9}
+        write_entry(DecodeRequest(device, "zstd").path, json.dumps(rates).encode())
+    with (
+        cf.LocalOpenCLCluster(own, workers_per_device=2, dashboard_address=None) as made,
+        connect(made.scheduler_address) as client,
+    ):
+        plan = cf.plan(path, "sum", client=client)
+        (rates,) = plan.terms.decode_rates
+        assert (rates.device, rates.core) == (last, 1e9)
+        assert rates.cores == min(2 * plan.terms.readers, host_cores())
+        assert f"decoding  on the {by}: zstd, measured" in str(plan)
+        assert cf.plan(plan, client=client).blocks is plan.blocks

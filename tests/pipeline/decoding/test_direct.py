@@ -135,7 +135,8 @@ def test_any_region_of_any_chain_is_read(name: str, dtype: str, data: st.DataObj
             if path.is_file():
                 path.unlink(missing_ok=True)
         source = open_source(folder)
-        assert (source.direct is None) == (name == "3-big" and dtype != "u1")
+        assert source.direct is not None
+        assert source.dtype.str[0] == ">" or name != "3-big" or dtype == "u1"
         region = tuple(
             slice(start, data.draw(st.integers(start + 1, size)), data.draw(st.integers(1, 4)))
             for size in shape
@@ -143,9 +144,6 @@ def test_any_region_of_any_chain_is_read(name: str, dtype: str, data: st.DataObj
         )
         want = np.asarray(zarr.open_array(folder)[region]).astype(source.dtype)
         assert read(source, region).tobytes() == want.tobytes()
-        if source.in_turn is None:
-            assert source.direct is None
-            return
         out = np.full(want.size, 99).astype(source.dtype)
         source.read(region, out)
         assert out.tobytes() == chunk_after_chunk(source, region, want).tobytes()
@@ -258,7 +256,7 @@ def chunk_file(folder: Path) -> Path:
     return next(path for path in (folder / "c" / "0", folder / "0") if path.exists())
 
 
-@pytest.mark.parametrize("name", [name for name in CHAINS if "big" not in name])
+@pytest.mark.parametrize("name", CHAINS)
 @pytest.mark.parametrize("damage", [cut_short, without_the_last, of_no_bytes])
 def test_chunks_that_were_cut_are_named(
     tmp_path: Path, name: str, damage: Callable[[bytes], bytes]
@@ -267,12 +265,12 @@ def test_chunks_that_were_cut_are_named(
     array[...] = np.random.default_rng(0).integers(0, 999, 50)
     file = chunk_file(tmp_path)
     file.write_bytes(damage(file.read_bytes()))
-    codec = name.partition("-")[2].split(",")[0].replace("none", "no codec")
+    codec = name.partition("-")[2].split(",")[0].replace("none", "no codec").replace("big", "zstd")
     with pytest.raises(ChunkError, match=rf"{tmp_path}: cannot read chunk '(c/)?0' .*{codec}"):
         read(open_source(tmp_path), (slice(0, 50),))
 
 
-@pytest.mark.parametrize("name", [name for name in CHAINS if "big" not in name])
+@pytest.mark.parametrize("name", CHAINS)
 @pytest.mark.parametrize("length", [49, 51])
 def test_chunks_of_another_size_are_named(tmp_path: Path, name: str, length: int):
     """Whole frames, of fewer or more elements than the chunk's shape."""

@@ -22,7 +22,7 @@ def told(data, op, **given) -> list[str]:
 
 @pytest.mark.parametrize("op", ["sum", "mean", "std", "min", "minmax", "norm2"])
 def test_elements_that_are_nan_are_told(op: str):
-    since = f"there is NaN in {op}, since elements are: skipna=True takes those for absent"
+    since = f"{op} is NaN because the data contain NaN; skipna=True ignores them"
     assert told(HOLES, op) == [since]
     assert told(HOLES, op, skipna=True) == []
 
@@ -45,8 +45,8 @@ def test_nothing_is_told_where_no_element_is_the_cause(data, op, given):
 def test_what_may_be_of_infinities_is_told_so():
     data = np.array([HOLES, BOTH])
     assert told(data, ["sum", "max"], axis=1) == [
-        "there is NaN in max, since elements are: skipna=True takes those for absent",
-        "there is NaN in sum, perhaps since elements are: skipna=True takes those for absent",
+        "max is NaN because the data contain NaN; skipna=True ignores them",
+        "sum is NaN, perhaps because the data contain NaN; skipna=True ignores them",
     ]
 
 

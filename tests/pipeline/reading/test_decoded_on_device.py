@@ -6,18 +6,23 @@ CPU runtimes stand in for them, as in `test_fed`.
 from __future__ import annotations
 
 import itertools
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import zarr
-from numcodecs import LZ4, Blosc
+from numcodecs import LZ4, Blosc, Delta, FixedScaleOffset, Shuffle
 from numcodecs import zstd as codec
-from zarr.codecs import BloscCodec
+from zarr.codecs import BloscCodec, BytesCodec
+from zarr.codecs import numcodecs as within_format_3
 
 import chunkfold as cf
+from chunkfold.kernels.cache.entries import write_entry
 from chunkfold.kernels.decode import zstd
 from chunkfold.kernels.feed.fed_buffer import FedBuffer
+from chunkfold.kernels.tuning.decode_request import DecodeRequest
+from chunkfold.planning.staffing import host_cores
 from chunkfold.worker.worker_device import WorkerDevice
 from tests.pipeline.reading.test_fed import QUESTIONS, SHAPE, wild
 
@@ -44,6 +49,48 @@ OTHER_CODECS = {
     "Blosc in format 2": {"chunks": (7, 25, 300), "zarr_format": 2, "compressors": Blosc()},
     "lz4": {"chunks": (7, 25, 300), "zarr_format": 2, "compressors": LZ4(), "dtype": ">f4"},
 }
+FILTERED = {
+    "shuffle": {
+        "chunks": (8, 60, 500),
+        "filters": [Shuffle(4)],
+        "compressors": {"id": "zstd"},
+        "zarr_format": 2,
+    },
+    "shuffle alone": {
+        "chunks": (7, 25, 300),
+        "filters": [Shuffle(4)],
+        "compressors": None,
+        "zarr_format": 2,
+    },
+    "delta": {
+        "chunks": (8, 30, 500),
+        "filters": [Delta("<i4", "<i2"), Shuffle(2)],
+        "dtype": "i4",
+        "compressors": LZ4(),
+        "zarr_format": 2,
+    },
+    "delta of odd bytes": {
+        "chunks": (5, 11, 67),
+        "filters": [Delta("u1")],
+        "dtype": "u1",
+        "compressors": Blosc(shuffle=0),
+        "zarr_format": 2,
+    },
+    "scaled": {
+        "chunks": (7, 25, 300),
+        "filters": [FixedScaleOffset(1.5, 10, ">f4", ">i2"), Delta(">i2"), Shuffle(2)],
+        "dtype": ">f4",
+        "compressors": {"id": "zstd"},
+        "zarr_format": 2,
+    },
+    "scaled, in shards": {
+        "chunks": (4, 15, 100),
+        "shards": (8, 60, 500),
+        "filters": within_format_3.FixedScaleOffset(offset=0, scale=10, dtype="<f4", astype="<i4"),
+        "compressors": [within_format_3.Shuffle(elementsize=4), ZSTD],
+    },
+    "big endian": {"chunks": (7, 25, 300), "serializer": BytesCodec(endian="big")},
+}
 
 
 @pytest.fixture
@@ -67,7 +114,7 @@ def counted(monkeypatch) -> dict[str, int]:
 
 
 def values(dtype: str = "f4") -> np.ndarray:
-    return (np.abs(wild()) % 200).astype(dtype) if dtype == "u1" else np.round(wild(), 1)
+    return (np.abs(wild()) % 200).astype(dtype) if dtype in ("u1", "i4") else np.round(wild(), 1)
 
 
 def stored(path: Path, **layout: object) -> Path:
@@ -81,6 +128,7 @@ def stored(path: Path, **layout: object) -> Path:
 ASKED = [
     *itertools.product(LAYOUTS, ["part"]),
     *itertools.product(OTHER_CODECS, ["part"]),
+    *itertools.product(FILTERED, ["part", "sum"]),
     *itertools.product(["side by side"], [one for one in QUESTIONS if one != "median"]),
 ]
 
@@ -90,10 +138,9 @@ def test_answers_have_the_same_bits(
     owned: WorkerDevice, tmp_path: Path, counted, layout: str, question: str
 ):
     op, words = QUESTIONS[question]
-    given = (LAYOUTS | OTHER_CODECS)[layout]
-    path = stored(tmp_path / "a", **given)
+    path = stored(tmp_path / "a", **(LAYOUTS | OTHER_CODECS | FILTERED)[layout])
     found = cf.reduce(path, op, **words)
-    wanted = cf.reduce(values(str(given.get("dtype", "f4"))), op, **words)
+    wanted = cf.reduce(zarr.open_array(path)[...], op, **words)
     for name, one in found.items() if isinstance(found, dict) else [("", found)]:
         np.testing.assert_array_equal(one, wanted[name] if name else wanted)
     assert counted["by device"] or question == "steps"
@@ -107,6 +154,26 @@ def test_all_is_decoded_by_the_device(owned: WorkerDevice, tmp_path: Path, count
     assert counted == {"by device": run.plan.layout.leaves, "refused": 0, "by host": 0}
     cf.reduce(path, "sum", decode="host")
     assert counted["by host"] == run.plan.layout.leaves
+
+
+@pytest.mark.parametrize(("device_rate", "by"), [(9e12, "by device"), (1e3, "by host")])
+def test_who_was_measured_to_be_faster_decodes_to_the_same_bits(
+    owned: WorkerDevice, tmp_path: Path, counted, monkeypatch, device_rate: float, by: str
+):
+    monkeypatch.setenv("CHUNKFOLD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("CHUNKFOLD_TIES")
+    rates = {"codec": "zstd", "device": device_rate, "core": 1e9}
+    write_entry(DecodeRequest(owned.device, "zstd").path, json.dumps(rates).encode())
+    path = stored(tmp_path / "a", chunks=(4, 60, 500))
+    found = cf.reduce(path, "sum")
+    assert {name for name, count in counted.items() if count} == {by}
+    assert found == cf.reduce(values(), "sum")
+    plan = cf.plan(path, "sum", device=owned.device)
+    assert plan.device_decoding.used == (by == "by device")
+    cores = min(16, host_cores())
+    assert f" {cores} GB/s by {cores} core" in str(plan)
+    (why,) = (one for one in plan.explain() if one.what == "decoding")
+    assert why[1:] == (f"on the {by.removeprefix('by ')}", plan.device_decoding.because)
 
 
 def test_parts_of_a_concatenation_are_decoded_by_the_device(
@@ -171,6 +238,19 @@ def test_a_damaged_chunk_is_told_as_the_host_does(
     run = cf.submit(path, "max", on_bad_chunk="skip")
     assert run.result() == np.delete(values(), slice(16, 24), 0).max()
     assert list(run.skipped.values()) == [values()[16:24].size]
+
+
+def test_filters_that_devices_would_undo_otherwise_are_left_to_the_host(
+    owned: WorkerDevice, tmp_path: Path, counted
+):
+    """Differences of floats are added up in one order."""
+    layout = {"chunks": (8, 60, 500), "filters": [Delta("f4")], "zarr_format": 2}
+    path = stored(tmp_path / "a", compressors={"id": "zstd"}, **layout)
+    assert cf.reduce(path, "max") == zarr.open_array(path)[...].max()
+    assert not counted["by device"]
+    assert not counted["refused"]
+    with pytest.raises(cf.PlanError, match=r"a is not in local files of .* or has other filters"):
+        cf.reduce(path, "max", decode="device")
 
 
 @pytest.mark.parametrize("cname", ["blosclz", "zlib"])

@@ -294,7 +294,7 @@ ODD = cf.Monoid("odd", fields={"s": "float64"}, zero=0, lift=cf.real, op="add", 
 @pytest.mark.parametrize(
     ("op", "options", "told"),
     [
-        ("sum", {"on_event": print}, "on_event hears of a run, but with compute=False"),
+        ("sum", {"on_event": print}, "on_event reports a run, but with compute=False"),
         ("sum", {"on_bad_chunk": "skip"}, "nobody would hear what was left out"),
         ("histogram", {}, "depends on the data; give it edges, or leave compute=False out"),
         ("sum", {"axis": 3}, "axis 3"),

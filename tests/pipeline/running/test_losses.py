@@ -20,6 +20,7 @@ from chunkfold.cluster.joining import connect
 from chunkfold.errors import WorkerLostError
 from chunkfold.events import BlockProgress, Event
 from chunkfold.planning import blocks, planner
+from chunkfold.plural import counted
 from chunkfold.workflows.cli import _CODES, EXIT_FAILED
 from tests.conftest import DEVICES
 from tests.pipeline.running.test_shared_tasks import left
@@ -78,7 +79,7 @@ def test_a_block_that_loses_all_workers_that_it_may_ends_the_run_with_4(
     most = most or 4
     # Dask sends a block on before the run hears of the last loss.
     assert most <= len(list(tmp_path.iterdir())) <= most + 1
-    assert f"{most} time(s), the last: worker tcp://" in str(told.value)
+    assert f"{counted(most, 'time')}, the last: worker tcp://" in str(told.value)
     assert f"allow more: --worker-losses {4 * most}" in str(told.value)
     assert _CODES[WorkerLostError] == EXIT_FAILED == 4
 

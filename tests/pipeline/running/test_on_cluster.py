@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections import Counter
 from typing import Any
 
 import dask.array as da
@@ -34,7 +35,9 @@ def _a_row_each(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("made", ["by the client", "by Dask"])
-def test_partials_of_data_that_the_client_brought_are_made_again(made: str, client: Client):
+def test_partials_of_data_that_the_client_brought_are_made_again(
+    made: str, client: Client, monkeypatch: pytest.MonkeyPatch
+):
     lazy = da.from_array(VALUES, chunks=(1, 500))
     source, wanted = (
         (Rows(VALUES), VALUES.max())
@@ -49,11 +52,36 @@ def test_partials_of_data_that_the_client_brought_are_made_again(made: str, clie
             killed.append(event.worker)
             os.kill(pids[event.worker], signal.SIGKILL)
 
+    monkeypatch.setattr(sending, "BROUGHT_BYTES", 0)
     run = cf.submit(source, "max", client=client, on_event=kill)
     assert run.result(120) == wanted
     assert killed
     assert len(run.plan.blocks) == 30
     assert run.attempts.again > 1  # what it held, beside the one that it had just made
+    assert not left(client)
+
+
+def test_small_partials_survive_their_worker(client: Client):
+    """Blocks that were finished are not folded again, but those that were just ending."""
+    client.wait_for_workers(2)
+    pids = client.run(os.getpid)
+    killed: list[str] = []
+    finished = Counter[int]()
+
+    def kill(event: Event) -> None:
+        if not isinstance(event, BlockProgress) or not event.done:
+            return
+        finished[event.block] += 1
+        if event.block >= 20 and not killed:
+            killed.append(event.worker)
+            os.kill(pids[event.worker], signal.SIGKILL)
+
+    run = cf.submit(Rows(VALUES), "sum", client=client, on_event=kill)
+    assert run.result(120) == VALUES.sum()
+    assert killed
+    assert len(finished) == len(run.plan.blocks)
+    again = sum(count - 1 for count in finished.values())
+    assert again <= run.plan.threads + 1
     assert not left(client)
 
 
@@ -73,6 +101,7 @@ def test_a_root_that_is_lost_as_it_is_fetched_is_made_again(
                 time.sleep(0.01)
         return gather(self, handle)
 
+    monkeypatch.setattr(sending, "BROUGHT_BYTES", 0)
     monkeypatch.setattr(on_cluster.OnCluster, "gather", lose)
     run = cf.submit(Rows(VALUES), "max", client=client)
     assert run.result(120) == VALUES.max()

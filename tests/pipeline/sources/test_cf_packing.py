@@ -179,7 +179,9 @@ def test_what_xarray_writes_is_missing_where_it_reads_it(
 
 def test_what_stands_in_the_place_of_fill_value_is_told():
     both = array_of("i2", {"_FillValue": -1}, fill_value=-7, zarr_format=2)
-    assert list(packing_attributes(open_source(both))) == ["_FillValue -7, folded as any number"]
+    assert list(packing_attributes(open_source(both))) == [
+        "_FillValue -7, computed like any number"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -241,16 +243,16 @@ def test_the_plan_says_how_values_are_made():
 def test_attributes_that_are_not_applied_can_be_told():
     given = {"scale_factor": 0.1, "_FillValue": coded(1e36), "missing_value": float("nan")}
     told = packing_attributes(open_source(array_of("f4", given)))
-    assert list(told) == ["scale_factor 0.1", "_FillValue 1e+36, folded as any number"]
+    assert list(told) == ["scale_factor 0.1", "_FillValue 1e+36, computed like any number"]
     of_xarray = array_of("i2", {"_ARRAY_DIMENSIONS": ["x"]}, fill_value=-7, zarr_format=2)
     assert list(packing_attributes(open_source(of_xarray))) == [
-        "_FillValue -7, folded as any number"
+        "_FillValue -7, computed like any number"
     ]
     assert list(packing_attributes(open_source(array_of("i2", {}, zarr_format=2)))) == []
 
 
 WHY = "refuses them: scale_factor is '0.1 K', no finite float64: mend it)"
-NO_TEXT = "which is not the text 'true' or 'false': folded as int8"
+NO_TEXT = "not the text 'true' or 'false': computed as int8"
 
 
 @pytest.mark.parametrize(
@@ -260,7 +262,10 @@ NO_TEXT = "which is not the text 'true' or 'false': folded as int8"
         (
             "i2",
             {"scale_factor": "0.1 K", "_FillValue": -1},
-            ["not applied: scale_factor '0.1 K'; _FillValue -1, folded as any number (FLAG " + WHY],
+            [
+                "not applied: scale_factor '0.1 K'; _FillValue -1, computed like any number (FLAG "
+                + WHY
+            ],
             None,
         ),
         ("i2", {"_FillValue": float("nan"), "missing_value": "NaN"}, [], []),
@@ -272,7 +277,7 @@ NO_TEXT = "which is not the text 'true' or 'false': folded as int8"
         (
             "i1",
             {"_Unsigned": "true"},
-            ["not applied: _Unsigned true, folded as int8 (FLAG applies them)"],
+            ["not applied: _Unsigned true, computed as int8 (FLAG applies them)"],
             [],
         ),
         ("u1", {"_Unsigned": "true"}, [], []),
@@ -285,9 +290,9 @@ NO_TEXT = "which is not the text 'true' or 'false': folded as int8"
             {"valid_range": [0, 9], "valid_min": 0, "add_offset": 2},
             [
                 "not applied: add_offset 2 (FLAG applies them)",
-                "never applied: valid_range [0, 9], valid_min 0, numbers beyond folded as any",
+                "never applied: valid_range [0, 9], valid_min 0, numbers outside are computed too",
             ],
-            ["never applied: valid_range [0, 9], valid_min 0, numbers beyond folded as any"],
+            ["never applied: valid_range [0, 9], valid_min 0, numbers outside are computed too"],
         ),
         ("str", {"_FillValue": "", "valid_min": "a"}, [], []),
     ],
@@ -324,7 +329,7 @@ def test_integers_of_another_sign_are_planned_so():
 def test_what_is_not_applied_is_told_where_it_was_asked():
     packed = array_of("i2", {"scale_factor": 0.1, "_FillValue": -1})
     told = (
-        "not applied: scale_factor 0.1; _FillValue -1, folded as any number "
+        "not applied: scale_factor 0.1; _FillValue -1, computed like any number "
         r"\(mask_and_scale=True applies them\)"
     )
     with pytest.warns(PackedWarning, match=told) as caught:

@@ -208,7 +208,7 @@ def test_a_null_dataset_and_a_filter_that_is_not_there_are_refused(tmp_path: Pat
     with pytest.raises(cf.SourceError, match="null dataset"):
         cf.reduce(f"{tmp_path}/a.h5/null")
     monkeypatch.setattr(h5py.h5z, "filter_avail", lambda _: False)
-    with pytest.raises(cf.SourceError, match=r"its filter 'gzip' \(number 1\) is not there: pip"):
+    with pytest.raises(cf.SourceError, match=r"its filter 'gzip' \(number 1\) is missing: pip"):
         cf.reduce(f"{tmp_path}/a.h5/x")
 
 

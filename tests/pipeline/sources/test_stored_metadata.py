@@ -44,7 +44,7 @@ def nested(levels: int) -> dict[str, Any]:
 
 ODD: dict[str, tuple[list[int], list[int], Any, str]] = {
     "no extent": ([10], [0], {}, r"chunks \(0,\) of shape \(10,\): no chunk"),
-    "one of several": ([10, 10], [5, 0], {}, "no chunk can have an extent of 0"),
+    "one of several": ([10, 10], [5, 0], {}, "no chunk can have a length of 0"),
     "2^63": ([2**63], [2**60], {}, r"shape \(9223372036854775808,\), which are more than"),
     "2^62 of int32": ([2**62], [2**50], {}, "which are more than 9,223,372,036,854,775,807 bytes"),
     "many axes of many": ([2**30] * 3, [2**20] * 3, {}, "which are more than"),

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from chunkfold.refusals import RefusedError
+from chunkfold.http_denials import RefusedError
 from chunkfold.stores import servers
 from chunkfold.stores.requests import Flight
 from chunkfold.stores.transient_faults import Fault
@@ -223,5 +223,5 @@ def test_who_may_not_wait_so_long_is_told_at_once():
 
     landings = [flight.start(1, lambda: flight.ask("h", refused, busy, wanted)) for _ in range(9)]
     for landing in landings:
-        with pytest.raises(RefusedError, match=r"alone for (100|99) s .* again for 5 s"):
+        with pytest.raises(RefusedError, match=r"pause of (100|99) s .* again for 5 s"):
             landing.result(3)

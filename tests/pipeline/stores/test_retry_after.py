@@ -161,7 +161,7 @@ def test_a_wait_that_is_too_long_ends_at_once(closing: Closing, url: str, after:
         closing.opens = 0.0
         with (
             dask.config.set({"chunkfold.remote.retry": "20 s"}),
-            pytest.raises(cf.SourceError, match=r"left alone for .* s \(Retry-After\)") as got,
+            pytest.raises(cf.SourceError, match=r"a pause of .* s \(Retry-After\)") as got,
         ):
             cf.reduce(url, **terms)
         assert "again for 20 s" in str(got.value)

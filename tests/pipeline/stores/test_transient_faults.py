@@ -13,7 +13,7 @@ from obstore.exceptions import GenericError
 from obstore.store import HTTPStore
 from yarl import URL
 
-from chunkfold.refusals import RefusedError
+from chunkfold.http_denials import RefusedError
 from chunkfold.stores import transient_faults
 from chunkfold.stores.transient_faults import Fault, fault_of
 from tests.web import served
@@ -76,5 +76,5 @@ def test_stores_of_others_are_tried_when_servers_want_it(monkeypatch: pytest.Mon
     assert 30 <= slept[0] < 45
     assert slept[1] < 10
     failures.append(answered(503, **{"Retry-After": "3600"}))
-    with pytest.raises(RefusedError, match=r"alone for 3,600 s .* again for 60 s"):
+    with pytest.raises(RefusedError, match=r"pause of 3,600 s .* again for 60 s"):
         transient_faults.TRIES(read)

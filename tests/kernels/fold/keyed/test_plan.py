@@ -17,8 +17,7 @@ from tests.conftest import as_gpu, shaped
 
 def sums_of(*ops: str, dtype: str = "float32") -> SharedLayout:
     bound = bind([as_monoid(op) for op in ops], [np.dtype(dtype)], exact=True, keyed=True)
-    (device, *_) = all_devices()
-    return shared_of(device, bound.accumulator, range(len(bound.accumulator.components)))
+    return shared_of(bound.accumulator, range(len(bound.accumulator.components)))
 
 
 @given(

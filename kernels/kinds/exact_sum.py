@@ -1,0 +1,154 @@
+"""Emit an exact sum: an expansion in registers, with limbs behind it or without."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from chunkfold.kernels.exact.limbs import Limbs
+from chunkfold.kernels.expressions.operations import cast
+from chunkfold.kernels.expressions.style import LANES
+from chunkfold.kernels.kinds.exact_digits import exact_by_key
+from chunkfold.kernels.kinds.kind import KeyedCode, KeyedPlace, Kind
+from chunkfold.kernels.kinds.polynomial_code import (
+    dtypes_of,
+    factors,
+    factors_of_lanes,
+    monomials,
+    on_lanes,
+)
+from chunkfold.kernels.opencl.element_code import element, head_of_lanes, kept, names
+from chunkfold.kernels.opencl.inputs import lanes_readable
+from chunkfold.kernels.opencl.opencl_code import assigned, instance, joined, library
+
+
+class ExactSum(Kind):
+    """An exact sum of floats: an expansion, which a table of limbs stands behind or none."""
+
+    told = "an exact sum"
+    is_exact = True
+
+    @property
+    def on_vectors(self) -> bool:
+        """Where elements are few enough doubles."""
+        values, skips = dtypes_of(self.accumulator.value), self.part.absent is not None
+        return lanes_readable(self.accumulator) and on_lanes(
+            self.part.fields[0], values, skips=skips
+        )
+
+    @property
+    def keeps(self) -> bool:
+        """Into its limbs."""
+        return self.part.table is not None
+
+    @property
+    def settles(self) -> bool:
+        """An expansion without limbs, which has many forms."""
+        return self.part.table is None
+
+    @property
+    def leaves(self) -> bool:
+        """Where a group has one of: an accumulator of limbs is not in lanes."""
+        return self.on_vectors and self.part.table is None
+
+    @property
+    def limbs(self) -> Limbs:
+        """How it is kept."""
+        assert self.part.limbs is not None
+        return self.part.limbs
+
+    @property
+    def kept(self) -> int:
+        """Doubles of its expansion."""
+        return self.limbs.terms if self.keeps else self.limbs.kept
+
+    def source(self) -> str:
+        """Return what it defines."""
+        limbs, field, powers = self.limbs, self.part.fields[0], bool(self.limbs.power)
+        sink = library("limb_sums.clh" if self.keeps else "compact_sums.clh")
+        texts = [self._elements(lanes=powers and self.on_vectors), sink]
+        lanes = [library("exact_sums.clh")]
+        if not powers:
+            texts += [
+                factors(self.name, self.part, self.accumulator, fp64=True),
+                library("polynomials.clh"),
+            ]
+        if not self.on_vectors:
+            lanes += [library("single_lanes.clh"), library("single_ends.clh")]
+        elif not powers:
+            lanes += [
+                factors_of_lanes(self.name, self.part, self.accumulator),
+                library("polynomial_lanes.clh"),
+            ]
+        told = {} if powers else monomials(field, self.accumulator, fp64=True)
+        return instance(
+            self.name,
+            *texts,
+            *lanes,
+            KEPT=self.kept,
+            FIRST=limbs.terms,
+            LIMBS=limbs.count,
+            LOW=limbs.low,
+            POWER=limbs.power,
+            PAIRED=int(limbs.paired),
+            TABLED=int(self.keeps),
+            VECTORED=int(self.on_vectors),
+            **told,
+        )
+
+    def by_key(self, place: KeyedPlace) -> KeyedCode:
+        """Return its digits."""
+        return exact_by_key(self.part, place, names(self.accumulator))
+
+    def _elements(self, *, lanes: bool) -> str:
+        """Return what makes an element a double, and lanes of them: 0 of what is absent."""
+        lift = cast(self.part.fields[0].lift, np.dtype(np.float64))
+        one = element(self.name, self.part, self.accumulator, lift)
+        if not lanes:
+            return one
+        return f"""\
+{one}
+static chf_doubles {self.name}_elements(const values_t *v, ulong i0, ulong di)
+{{
+{head_of_lanes(self.part, self.accumulator)}
+    chf_doubles y;
+{assigned([("y", lift)], LANES)}
+{kept(self.part, "float64", "y", "(chf_doubles)(0)")}
+    return y;
+}}"""
+
+
+class IntegerSum(ExactSum):
+    """An exact sum on devices without float64: every element is deposited from its bits."""
+
+    on_vectors = False
+
+    def source(self) -> str:
+        """Return what it defines."""
+        c, limbs, field = self.name, self.limbs, self.part.fields[0]
+        one, told = element(c, self.part, self.accumulator, field.lift), {}
+        if limbs.power:
+            y = f"{c}_element(v, i), {limbs.power - 1}"
+            step = f"""\
+static void {c}_step({c}_state *s, value_t v, ulong i)
+{{
+    chf_deposit_float(s->table, {limbs.count}, {limbs.low}, {y});
+}}"""
+        else:
+            told = monomials(field, self.accumulator, fp64=False)
+            made = factors(c, self.part, self.accumulator, fp64=False)
+            step = joined([made, library("polynomials.clh")])
+        kept = f"""\
+typedef struct {{ CHF_TABLE table; }} {c}_t;
+static {c}_t {c}_zero(void) {{ {c}_t z; z.table = 0; return z; }}
+static {c}_t {c}_op({c}_t a, {c}_t b) {{ return a; }}
+static void {c}_keep({c}_t *s) {{}}"""
+        return instance(
+            c,
+            *(one, kept, library("own_state.clh"), step),
+            *(library("single_lanes.clh"), library("single_ends.clh")),
+            KEPT=0,
+            LIMBS=limbs.count,
+            LOW=limbs.low,
+            TABLED=1,
+            **told,
+        )

@@ -1,0 +1,151 @@
+"""A kind of component: what kernels ask of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from chunkfold.kernels.accumulator.accumulator import Accumulator
+from chunkfold.kernels.accumulator.component import Component
+from chunkfold.kernels.expressions.nodes import Node
+
+
+class KeyedPlace(NamedTuple):
+    """Where a component's fields are in tables that work-items share (kernels/cl/keyed/)."""
+
+    targets: Mapping[str, str]
+    """The member of `contribution_t` that each field, or state field, adds to."""
+    words: Mapping[str, int]
+    """The number of each one's word in global memory."""
+    exact: int
+    """Exact sums before it."""
+    counter: int
+    """Components of counters before it."""
+    table: int
+    """Counters and limbs before its own, in the tables of an entry."""
+
+
+class KeyedCode(NamedTuple):
+    """What a component does by key: statements of the functions in keyed/generated.clh."""
+
+    take: str = ""
+    """Add what is quickly added of an element `v` to `p`."""
+    take_rest: str = ""
+    counted: str = ""
+    """Count an element in counters."""
+    find: str = ""
+    sample: str = ""
+    settle: str = ""
+    end: str = ""
+    """Give an accumulator `a` what `words` hold."""
+    doubles: str = ""
+    """Functions that the others call."""
+    firsts: str = ""
+    """Take the first digits of four elements."""
+
+
+@dataclass(frozen=True)
+class Kind(ABC):
+    """A component as kernels know it; c0 stands for its name, h0 for that of its state's holder.
+
+    `source` defines c0_t, c0_zero and c0_op, if it is held; of one stream c0_state, c0_begin,
+    c0_step, and c0_end, which makes a c0_t of an h0_state; of lanes c0_states, c0_begins, c0_steps,
+    and c0_ends, which makes CHF_LANES c0_t of an h0_states. Of what another holds it defines the
+    ends alone. What else there is, the properties say.
+    """
+
+    number: int
+    accumulator: Accumulator
+
+    @property
+    def name(self) -> str:
+        """What kernels call it."""
+        return f"c{self.number}"
+
+    @property
+    def holder(self) -> str:
+        """What they call the component that holds its state."""
+        return f"c{self.accumulator.holders[self.number]}"
+
+    @property
+    def is_holder(self) -> bool:
+        """Whether it holds its own state."""
+        return self.name == self.holder
+
+    @property
+    def part(self) -> Component:
+        """The component."""
+        return self.accumulator.components[self.number]
+
+    @property
+    @abstractmethod
+    def told(self) -> str:
+        """What it is, for who reads a program."""
+
+    @abstractmethod
+    def source(self) -> str:
+        """Return what it defines."""
+
+    @property
+    @abstractmethod
+    def on_vectors(self) -> bool:
+        """Whether lanes are vectors, and not so many states."""
+
+    @property
+    def held(self) -> bool:
+        """Whether it has a place in an accumulator."""
+        return True
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is an exact sum: c0_adds adds doubles to lanes that are vectors.
+
+        Of elements or their squares, c0_elements are those, and c0_try steps on trial.
+        """
+        return False
+
+    def collective(self, scope: str) -> str:
+        """Return how built-ins of a scope make one of the accumulators `a` of its items."""
+        fields = [(f"a.{self.name}.{field.name}", field.op) for field in self.part.fields]
+        return "\n".join(f"    {at} = {scope}_reduce_{op}({at});" for at, op in fields)
+
+    @property
+    def has_firsts(self) -> bool:
+        """Whether c0_firsts looks at the first elements of lanes, before any step."""
+        return False
+
+    @property
+    def carries(self) -> bool:
+        """Whether lanes have something to empty now and then: c0_carries."""
+        return False
+
+    @property
+    def keeps(self) -> bool:
+        """Whether c0_keep moves something from an accumulator to a table."""
+        return False
+
+    @property
+    def settles(self) -> bool:
+        """Whether c0_settle gives an accumulator the one form that its value has."""
+        return False
+
+    @property
+    def leaves(self) -> bool:
+        """Whether lanes are left as vectors: c0_ended makes c0_accs of them, c0_merged adds two."""
+        return False
+
+    @property
+    def joins(self) -> Mapping[str, Node]:
+        """Fields of lanes a and b joined, where vectors do it in little work; else none."""
+        return {}
+
+    @property
+    def common(self) -> frozenset[str]:
+        """Fields of lanes that all have in common."""
+        return frozenset()
+
+    def by_key(self, place: KeyedPlace) -> KeyedCode:
+        """Return what it does in tables that work-items share; it has deposits (traits.py)."""
+        raise TypeError(f"{self.told} deposits nothing in tables: {place}")

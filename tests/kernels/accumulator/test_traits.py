@@ -11,8 +11,8 @@ import pytest
 from chunkfold.kernels import Accumulate, Monoid, as_monoid, bind
 from chunkfold.kernels.accumulator.component import Component
 from chunkfold.kernels.accumulator.traits import Deposit, traits_of
-from chunkfold.kernels.expressions.library import where, wide
 from chunkfold.kernels.expressions.infix import infix
+from chunkfold.kernels.expressions.library import where, wide
 
 
 def _of_those_above_3(x: Any, i: Any) -> Any:

@@ -231,8 +231,8 @@ def test_trees_arrive_in_another_process(tmp_path: Any):
     tree = one(lambda x, i: where(x > 0.1, lookup([3.0, 1e-300], i, -0.0) * x, i), "float32")
     (tmp_path / "tree").write_bytes(pickle.dumps(tree))
     read = (
-        "import pickle, sys; from chunkfold.kernels.expressions.infix import shown; "
-        "print(shown(pickle.load(open(sys.argv[1], 'rb'))))"
+        "import pickle, sys; from chunkfold.kernels.expressions.infix import infix; "
+        "print(infix(pickle.load(open(sys.argv[1], 'rb'))))"
     )
     command = [sys.executable, "-c", read, str(tmp_path / "tree")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

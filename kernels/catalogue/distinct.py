@@ -20,7 +20,7 @@ from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.expressions.library import rank_high, signed_bits, where
 from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.monoid.monoid import Monoid
-from chunkfold.kernels.monoid.specialise import Elements
+from chunkfold.kernels.monoid.specialise import FoldedElements
 
 _BITS = range(4, 15)
 """Bits of a hash that choose a register."""
@@ -146,7 +146,7 @@ class OfEachValue:
         ways = [f"cast them by dtype={small.name!r}, if they fit"] if small else []
         return ", or ".join([*ways, self.otherwise or "reduce fewer outputs at a time"])
 
-    def __call__(self, elements: Elements) -> Monoid:
+    def __call__(self, elements: FoldedElements) -> Monoid:
         """Return the monoid.
 
         Raises
@@ -183,7 +183,7 @@ def _how_many(radix: Radix, counts: np.ndarray) -> np.ndarray:
 
 
 def _counting(asked: OfEachValue) -> Monoid:
-    return replace(asked(Elements(np.dtype(np.int16))), specialised=asked)
+    return replace(asked(FoldedElements(np.dtype(np.int16))), specialised=asked)
 
 
 MODE = _counting(OfEachValue("mode", "iu", "error", _commonest))

@@ -20,7 +20,7 @@ from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.expressions.library import rank_high
 from chunkfold.kernels.monoid.finish_context import Choice, Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
-from chunkfold.kernels.monoid.specialise import Elements
+from chunkfold.kernels.monoid.specialise import FoldedElements
 
 _MOST = 1_000
 """Quantiles of one reduction."""
@@ -116,7 +116,7 @@ def _declared(name: str, q: tuple[float, ...], method: str, *, single: bool) -> 
             f"method of a quantile is {method!r}; there are: {', '.join([*METHODS, 'sketch'])}"
         )
     asked = Quantiles(name, q, method, single)
-    plain = asked(Elements(np.dtype(np.float32)))
+    plain = asked(FoldedElements(np.dtype(np.float32)))
     return replace(
         plain,
         specialised=asked,
@@ -161,7 +161,7 @@ class Quantiles:
     mean: bool = False
     """True: halfway between two elements the result is their mean, rounded once."""
 
-    def __call__(self, elements: Elements) -> Monoid:
+    def __call__(self, elements: FoldedElements) -> Monoid:
         """Return the monoid of the first read."""
         if elements.keeping:
             return self._choosing(elements.dtype)

@@ -27,7 +27,7 @@ from chunkfold.kernels.expressions.library import (
 from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.monoid.finish_context import Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
-from chunkfold.kernels.monoid.specialise import Elements
+from chunkfold.kernels.monoid.specialise import FoldedElements
 
 AXIS = "quantile"
 """Name of the results' last axis, of several quantiles."""
@@ -80,7 +80,7 @@ class Sketch:
             labels=() if self.single else self.q,
         )
 
-    def __call__(self, elements: Elements) -> Monoid:
+    def __call__(self, elements: FoldedElements) -> Monoid:
         """Return the monoid.
 
         Raises

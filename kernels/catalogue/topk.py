@@ -28,7 +28,7 @@ from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.monoid.accumulate import Accumulate, Expressions, SymbolFunction
 from chunkfold.kernels.monoid.finish_context import Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
-from chunkfold.kernels.monoid.specialise import Elements
+from chunkfold.kernels.monoid.specialise import FoldedElements
 
 MOST = 16
 """Slots: each work-item holds them all in its registers."""
@@ -108,9 +108,9 @@ class TopK:
 
     def declared(self) -> Monoid:
         """Return the reduction for elements of any dtype."""
-        return replace(self(Elements(np.dtype(np.float32))), specialised=self, kinds="biufmM")
+        return replace(self(FoldedElements(np.dtype(np.float32))), specialised=self, kinds="biufmM")
 
-    def __call__(self, elements: Elements) -> Monoid:
+    def __call__(self, elements: FoldedElements) -> Monoid:
         """Return the monoid."""
         keys = {f"m{n}": "order" for n in range(self.k)}
         indices = {f"i{n}": "int64" for n in range(self.k)} if self.positions else {}

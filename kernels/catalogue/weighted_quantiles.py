@@ -19,7 +19,7 @@ from chunkfold.kernels.catalogue.weight_search import WeightSearch
 from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.monoid.monoid import Monoid
-from chunkfold.kernels.monoid.specialise import Elements
+from chunkfold.kernels.monoid.specialise import FoldedElements
 
 METHOD = "inverted_cdf"
 """The only method of NumPy that takes weights."""
@@ -37,7 +37,7 @@ class WeightedQuantiles:
     def declared(self) -> Monoid:
         """Return the reduction for elements and weights of any dtypes."""
         real = np.dtype(np.float32)
-        plain = self(Elements(real, (real, real)))
+        plain = self(FoldedElements(real, (real, real)))
         return replace(
             plain,
             specialised=self,
@@ -45,7 +45,7 @@ class WeightedQuantiles:
             last_axis=None if self.single else AXIS,
         )
 
-    def __call__(self, elements: Elements) -> Monoid:
+    def __call__(self, elements: FoldedElements) -> Monoid:
         """Return the monoid of the first read.
 
         Raises

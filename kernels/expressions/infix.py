@@ -25,7 +25,7 @@ def infix(one: Node) -> str:
     >>> from chunkfold.kernels.expressions.nodes import input_node
     >>> from chunkfold.kernels.expressions.symbols import Symbol
     >>> import numpy as np
-    >>> shown((Symbol(input_node(0, np.dtype("f4"))) * 2 + 1).node)
+    >>> infix((Symbol(input_node(0, np.dtype("f4"))) * 2 + 1).node)
     'x * 2.0 + 1.0'
     """
     names = _named(one)

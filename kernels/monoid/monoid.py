@@ -15,7 +15,7 @@ from chunkfold.kernels.monoid import checks
 from chunkfold.kernels.monoid.accumulate import Accumulate, Number, SymbolFunction
 from chunkfold.kernels.monoid.finish_context import Choice, Finish, NextPassOf, record
 from chunkfold.kernels.monoid.specialise import (
-    Elements,
+    FoldedElements,
     ForMixedInputs,
     Specialised,
     for_each_dtype,
@@ -177,7 +177,7 @@ class Monoid:
             If there is none.
         """
         each = tuple(inputs) or (dtype,) * self.inputs
-        found = specialise(self, Elements(dtype, each, outputs, keeping), exact=exact)
+        found = specialise(self, FoldedElements(dtype, each, outputs, keeping), exact=exact)
         return self if found is self else found.alike(self)
 
     @property

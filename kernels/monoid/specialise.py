@@ -27,7 +27,7 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class Elements:
+class FoldedElements:
     """The elements that a monoid reduces."""
 
     dtype: np.dtype
@@ -39,7 +39,7 @@ class Elements:
     """True: there is memory for all elements of an output."""
 
 
-Specialised = Callable[[Elements], "Monoid | None"]
+Specialised = Callable[[FoldedElements], "Monoid | None"]
 """Returns the monoid that is folded for elements; None: the monoid itself."""
 
 
@@ -55,11 +55,11 @@ class ForMixedInputs:
     make: Callable[[Sequence[np.dtype]], Monoid]
     """Returns the monoid, given the dtypes of both inputs, which are not cast."""
 
-    def __call__(self, elements: Elements) -> None:
+    def __call__(self, elements: FoldedElements) -> None:
         """Leave the monoid as it is for inputs of one dtype."""
 
 
-def specialise(monoid: Monoid, elements: Elements, *, exact: bool) -> Monoid:
+def specialise(monoid: Monoid, elements: FoldedElements, *, exact: bool) -> Monoid:
     """Return the monoid that is folded; parameters as `Monoid.for_dtype`."""
     kind, exactly = kind_of(elements.dtype), monoid.exact if exact else None
     if kind not in monoid.all_kinds:

@@ -176,7 +176,7 @@ def _tried(request: TrialRequest) -> Verdict:
 
 
 def answer_to(request: Any) -> Any:
-    """Let the child answer a request; return what its line of JSON says.
+    """Return the answer of the child to a request, from its line of JSON.
 
     Raises
     ------

@@ -43,7 +43,7 @@ class Forms:
     """Functions that make factors of elements, in the fewest bits that hold the product."""
 
     widened: Callable[[Symbol], Symbol]
-    apart: Callable[[Symbol, Symbol], Symbol]
+    difference: Callable[[Symbol, Symbol], Symbol]
     """The difference of two, with any sign: it is squared."""
 
 
@@ -68,7 +68,7 @@ def product_fields(dtype: np.dtype, first: FactorOf, second: FactorOf) -> dict[s
     """Return a monoid's declarations of a sum of products."""
     names = _digits(dtype)
     wide = np.uint64 if dtype.kind == "u" else np.int64
-    forms = _IN_A_LONG if dtype.itemsize <= 2 else replace(_in(wide), apart=distance)
+    forms = _IN_A_LONG if dtype.itemsize <= 2 else replace(_in(wide), difference=distance)
 
     def pieces(*xs: Symbol) -> dict[str, Symbol]:
         a, b = first(forms, *xs), second(forms, *xs)
@@ -132,7 +132,7 @@ def _last(forms: Forms, *xs: Symbol) -> Symbol:
 
 def difference(forms: Forms, *xs: Symbol) -> Symbol:
     """Return the difference of two elements."""
-    return forms.apart(*xs)
+    return forms.difference(*xs)
 
 
 def integer_products(name: str, inputs: int, first: FactorOf, second: FactorOf) -> Monoid:

@@ -117,8 +117,8 @@ def interpolated(
     with np.errstate(invalid="ignore", over="ignore"):
         step = high - low
         found = np.where(towards < 0.5, low + step * towards, high - step * (1 - towards))
-        apart = low * (1 - towards) + high * towards
-        found = np.where(np.isfinite(step), found, apart)
+        weighed = low * (1 - towards) + high * towards
+        found = np.where(np.isfinite(step), found, weighed)
     if middle is not None:
         found = np.where(towards == 0.5, middle, found)
     chosen = np.where(towards == 0, low, np.where(towards == 1, high, found))

@@ -213,7 +213,7 @@ WEIGHTED_COV = WEIGHTED_COVARIANCE.called("weighted_cov")
 WEIGHTED_CORR = WEIGHTED_CORRELATION.called("weighted_corr")
 
 
-def _apart(x: Any, y: Any) -> Any:
+def _difference(x: Any, y: Any) -> Any:
     """Return the first minus the second; bools as integers, which NumPy does not subtract."""
     if x.dtype.kind == "b":
         x, y = x.astype("int8"), y.astype("int8")
@@ -222,7 +222,7 @@ def _apart(x: Any, y: Any) -> Any:
 
 def _far(x: Symbol, y: Symbol) -> Any:
     """Return the distance of two, made of factors, which are not rounded."""
-    return _apart(np.maximum(x, y), np.minimum(x, y))
+    return _difference(np.maximum(x, y), np.minimum(x, y))
 
 
 def _mean(fields: ExactFields, _context: Context) -> Any:
@@ -233,9 +233,9 @@ def _root_of_mean(fields: ExactFields, _context: Context) -> Any:
     return (fields["s"] / fields["n"]).sqrt()
 
 
-_DIFFERENCE: Any = {"s": _apart}
+_DIFFERENCE: Any = {"s": _difference}
 _DISTANCE: Any = {"s": _far}
-_SQUARE: Any = {"s": lambda x, y: _apart(x, y) ** 2}
+_SQUARE: Any = {"s": lambda x, y: _difference(x, y) ** 2}
 BIAS = exact_of_two("bias", _mean, _DIFFERENCE)
 MAE = exact_of_two("mae", _mean, _DISTANCE)
 RMSE = exact_of_two("rmse", _root_of_mean, _SQUARE)

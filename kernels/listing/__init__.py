@@ -1,1 +1,1 @@
-"""Programs for people to read (`plan --source`): `listing` writes them."""
+"""Programs for people to read (`plan --source`): `program_listing` writes them."""

@@ -13,7 +13,7 @@ from chunkfold.kernels.catalogue.histograms import histogram
 from chunkfold.kernels.device.device import Device
 from chunkfold.kernels.fold.programs import programs
 from chunkfold.kernels.listing.declarations import declarations
-from chunkfold.kernels.listing.listing import WIDTH, Program, listing, wrapped_lines
+from chunkfold.kernels.listing.program_listing import WIDTH, Program, listing, wrapped_lines
 from chunkfold.kernels.program import device_context as opened_module
 from chunkfold.kernels.program.device_context import program_options, program_source
 from chunkfold.kernels.tuning.variant import tiers

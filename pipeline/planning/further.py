@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from chunkfold.kernels import Monoid
-from chunkfold.kernels.monoid.further import Further
+from chunkfold.kernels.monoid.finish_context import NextPass
 from chunkfold.planning.broadcast_inputs import BroadcastInput
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.grouping import Grouping
@@ -17,7 +17,7 @@ from chunkfold.planning.plan import Plan
 from chunkfold.planning.planner import make_plan
 from chunkfold.planning.request import Request
 
-Pending = Sequence[tuple[Monoid, Further]]
+Pending = Sequence[tuple[Monoid, NextPass]]
 """What was folded, and what is needed further of each."""
 
 

@@ -12,7 +12,7 @@ from chunkfold.boxes import Slices
 from chunkfold.errors import PlanError
 from chunkfold.grid import Piece
 from chunkfold.kernels import Accumulator, Packing, bind
-from chunkfold.kernels.catalogue.bins import bin_number
+from chunkfold.kernels.catalogue.histograms import bin_number
 from chunkfold.sources.bins import Intervals, edges_for
 
 _DEVICE_COPIES = 3

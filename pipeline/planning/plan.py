@@ -34,7 +34,7 @@ from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.source import Source
 
 if TYPE_CHECKING:
-    from chunkfold.kernels.tuning.explained import Reason
+    from chunkfold.kernels.tuning.reasons import Reason
 
 
 @dataclass(frozen=True, repr=False)

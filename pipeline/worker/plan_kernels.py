@@ -11,8 +11,8 @@ from chunkfold.errors import DeviceError
 from chunkfold.kernels import Accumulator, Box, Device, KeyedBox, all_devices, box, devices
 from chunkfold.kernels.fold.programs import programs
 from chunkfold.kernels.geometry import FOLDS
-from chunkfold.kernels.listing.listing import Program, listing
-from chunkfold.kernels.tuning.explained import Reason, explained, explained_by_key
+from chunkfold.kernels.listing.program_listing import Program, listing
+from chunkfold.kernels.tuning.reasons import Reason, explained, explained_by_key
 from chunkfold.kernels.tuning.tuning_choice import TuningChoice, chosen
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.plan import Plan

@@ -13,8 +13,7 @@ from chunkfold.kernels.catalogue.histograms import histogram
 from chunkfold.kernels.device.device import Device
 from chunkfold.kernels.fold.programs import programs
 from chunkfold.kernels.listing.declarations import declarations
-from chunkfold.kernels.listing.formatted import WIDTH
-from chunkfold.kernels.listing.listing import Program, listing
+from chunkfold.kernels.listing.program_listing import WIDTH, Program, listing, wrapped_lines
 from chunkfold.kernels.program import device_context as opened_module
 from chunkfold.kernels.program.device_context import program_options, program_source
 from chunkfold.kernels.tuning.variant import tiers
@@ -65,7 +64,7 @@ SEEN = {
     "as a GPU": as_gpu(DEVICES[0]),
     "as a GPU without built-ins": as_gpu(DEVICES[0], "work_group_functions", "sub_groups"),
 }
-"""What the first device is taken for."""
+"""The first device, as it is and with the claims of others."""
 
 
 @cache
@@ -80,15 +79,46 @@ def listed(*ops: str, exact: bool = True, seen: str = "as it is") -> str:
 @pytest.mark.parametrize(
     ("ops", "exact", "on_cpu", "on_gpu"),
     [
-        (["sum"], False, 200, 200),
-        (["sum"], True, 450, 350),
-        (["mean", "std", "min", "max"], True, 665, 530),
+        (["sum"], False, 300, 320),
+        (["sum"], True, 680, 540),
+        (["mean", "std", "min", "max"], True, 1040, 840),
     ],
 )
 def test_a_listing_can_be_read(ops: list[str], exact: bool, on_cpu: int, on_gpu: int, seen: str):
     lines = listed(*ops, exact=exact, seen=seen).splitlines()
     assert len(lines) <= (on_gpu if "GPU" in seen else on_cpu), len(lines)
     assert max(map(len, lines)) <= WIDTH
+
+
+BOXES = [box((1000,), (0,)), box((40, 90), (1,)), box((40, 90), (0,)), box((40, 9), (1,))]
+
+
+@pytest.mark.parametrize(
+    ("ops", "dtype", "outputs"),
+    [("std argmax", "f4", 1), ("std", "f8", 40), ("nanmean histogram logsumexp", "i8", 40)],
+)
+def test_wrapping_changes_space_alone(ops: str, dtype: str, outputs: int):
+    device = DEVICES[0]
+    monoids = [histogram([0, 1, 5]) if op == "histogram" else as_monoid(op) for op in ops.split()]
+    bound = bind(monoids, [np.dtype(dtype)], exact=True, fp64=device.fp64)
+    accumulator = bound.accumulator.for_outputs(outputs)
+    tuning = next(tiers(device, accumulator))[0]
+    for program in programs(device, accumulator, tuning, BOXES):
+        for one in program.needed():
+            lines = wrapped_lines(one)
+            assert lines.split() == one.text.split()
+            assert max(map(len, lines.splitlines())) <= WIDTH
+
+
+def test_long_lines_are_indented_where_they_go_on():
+    arguments = ", ".join(f"number{n}" for n in range(30))
+    source = f"void f(void)\n{{\n\n    g({arguments});\n}}"
+    (one,) = declarations(source)
+    first, brace, call, *others, end = wrapped_lines(one).splitlines()
+    assert (first, brace, end) == ("void f(void)", "{", "}")
+    assert call.startswith("    g(number0, ")
+    assert all(line.startswith(" " * 12 + "number") for line in others)
+    assert len(others) == 3
 
 
 def test_every_part_says_where_it_is_from():

@@ -1,6 +1,6 @@
-"""Trees as people read them: infix, with names of fields and NumPy's functions.
+"""Trees as text for people: infix, with names of fields and NumPy's functions.
 
-What is long and used more than once has a name, and stands behind.
+Long expressions that are used more than once have a name, and follow the text.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _SIGNS = {
 }  # fmt: skip
 
 
-def shown(one: Node) -> str:
+def infix(one: Node) -> str:
     """Return an expression of a tree.
 
     >>> from chunkfold.kernels.expressions.nodes import input_node
     >>> from chunkfold.kernels.expressions.symbols import Symbol
     >>> import numpy as np
-    >>> shown((Symbol(input_node(0, np.dtype("f4"))) * 2 + 1).node)
+    >>> infix((Symbol(input_node(0, np.dtype("f4"))) * 2 + 1).node)
     'x * 2.0 + 1.0'
     """
     names = _named(one)

@@ -1,4 +1,4 @@
-"""Why a device folds boxes as it does: what is said by what decided it."""
+"""The reasons of choices: why a device folds boxes as it does."""
 
 from __future__ import annotations
 

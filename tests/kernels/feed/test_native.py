@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from chunkfold.kernels.feed import file_states as module
-from chunkfold.kernels.feed.file_states import NONE, file_states
+from chunkfold.kernels.feed import native as module
+from chunkfold.kernels.feed.native import NONE, file_states
 
 
 @pytest.fixture(params=["native", "python"], autouse=True)

@@ -1,4 +1,4 @@
-"""Programs as a person reads them: behind the preprocessor, without what nothing calls."""
+"""Programs for people to read: preprocessed, and without the functions that no kernel calls."""
 
 from __future__ import annotations
 
@@ -8,36 +8,38 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from chunkfold.kernels.listing.declarations import Declaration, declarations, used
-from chunkfold.kernels.listing.formatted import WIDTH, formatted
 from chunkfold.kernels.listing.preprocessed import preprocessed
+
+WIDTH = 100
+"""Characters of a line, at most."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """A source, and what it is compiled with."""
+    """A source, its title, and the compiler's options."""
 
     title: str
     source: str
     options: tuple[str, ...]
 
     def needed(self) -> list[Declaration]:
-        """Return what its kernels are made of."""
+        """Return the declarations that its kernels refer to."""
         return used(declarations(preprocessed(self.source, self.options)))
 
     def text(self) -> str:
-        """Return the whole of it, which does what the source does."""
-        return "\n".join(line for one in self.needed() for line in formatted(one))
+        """Return a source of the same meaning, without macros."""
+        return "\n".join(map(wrapped_lines, self.needed()))
 
 
 def listing(programs: Sequence[Program]) -> str:
-    """List programs; what one has that stood in one before is named, not told again."""
+    """List programs; a declaration that an earlier program has is only named."""
     lines: list[str] = []
-    told: set[str] = set()
+    listed: set[str] = set()
     for program in programs:
-        found = [(one, "\n".join(formatted(one))) for one in program.needed()]
-        again = [one.name for one, text in found if text in told and not one.is_directive]
-        fresh = [(one, text) for one, text in found if text not in told]
-        told.update(text for _, text in fresh)
+        found = [(one, wrapped_lines(one)) for one in program.needed()]
+        again = [one.name for one, text in found if text in listed and not one.is_directive]
+        fresh = [(one, text) for one, text in found if text not in listed]
+        listed.update(text for _, text in fresh)
         options = " ".join(option for option in program.options if not option.startswith("-D"))
         behind = f", compiled with {options}" if options else ""
         lines += [*([""] if lines else []), *_comment(f"{program.title}{behind}")]
@@ -46,6 +48,17 @@ def listing(programs: Sequence[Program]) -> str:
             lines += _comment(f"-- {place}")
             lines += [text for _, text in group]
     return "\n".join(lines)
+
+
+def wrapped_lines(one: Declaration) -> str:
+    """Return a declaration's lines, those longer than `WIDTH` wrapped at spaces."""
+    out: list[str] = []
+    for line in filter(str.strip, one.text.splitlines()):
+        indent = " " * (len(line) - len(line.lstrip()) + 8)
+        out += textwrap.wrap(
+            line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
+    return "\n".join(out)
 
 
 def _comment(text: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Two arrays of which no dtype holds the elements of both: compared exactly, in 128 bits.
+"""Pairs of arrays whose elements no dtype holds: compared exactly, in 128 bits.
 
 A signed integer and uint64, which NumPy compares exactly and subtracts in float64; and times in two
 units, which NumPy converts modulo 2**64.
@@ -21,23 +21,23 @@ _CALENDAR = ("Y", "M")
 
 
 @dataclass(frozen=True)
-class Apart:
+class MixedPair:
     """Two elements, compared in 128 bits: symbols."""
 
     same: Symbol
-    """Whether they are equal; NaT equals NaT."""
+    """True if they are equal; NaT equals NaT."""
     low: Symbol
-    """How far they are apart: the low 64 bits, unsigned."""
+    """The low 64 bits of their distance, unsigned."""
     high: Symbol
-    """The high 64 bits, unsigned."""
+    """The high 64 bits of their distance, unsigned."""
     missing: Symbol
-    """Whether either is NaT."""
+    """True if either is NaT."""
 
 
-def are_apart(dtypes: Sequence[np.dtype]) -> bool:
-    """Whether two arrays are compared as such a pair.
+def are_mixed(dtypes: Sequence[np.dtype]) -> bool:
+    """Return True if no dtype holds the elements of two arrays.
 
-    >>> are_apart([np.dtype("i1"), np.dtype("u8")]), are_apart([np.dtype("i1"), np.dtype("u4")])
+    >>> are_mixed([np.dtype("i1"), np.dtype("u8")]), are_mixed([np.dtype("i1"), np.dtype("u4")])
     (True, False)
     """
     if len(dtypes) != 2:
@@ -49,7 +49,7 @@ def are_apart(dtypes: Sequence[np.dtype]) -> bool:
     return kinds in ("iu", "ui") and unsigned.itemsize == 8
 
 
-def apart(dtypes: Sequence[np.dtype], x0: Symbol, x1: Symbol) -> Apart:
+def compare_mixed(dtypes: Sequence[np.dtype], x0: Symbol, x1: Symbol) -> MixedPair:
     """Compare elements of two dtypes: both of integers, or both of times."""
     (low0, high0), (low1, high1) = (_wide(x, number, dtypes) for number, x in enumerate((x0, x1)))
     same = (low0 == low1) & (high0 == high1)
@@ -61,7 +61,7 @@ def apart(dtypes: Sequence[np.dtype], x0: Symbol, x1: Symbol) -> Apart:
     high = high0.astype(np.uint64) - high1.astype(np.uint64) - (low0 < low1)
     below = high.astype(np.int64) < 0
     low = where(below, low1 - low0, low0 - low1)
-    return Apart(same, low, where(below, ~high + (low0 == low1), high), missing)
+    return MixedPair(same, low, where(below, ~high + (low0 == low1), high), missing)
 
 
 def _wide(x: Symbol, number: int, dtypes: Sequence[np.dtype]) -> tuple[Symbol, Symbol]:
@@ -93,7 +93,7 @@ def common_time(dtypes: Sequence[np.dtype]) -> np.dtype:
 
 
 def _in_common(x: Symbol, given: np.dtype, common: np.dtype) -> tuple[Symbol, int]:
-    """Return what times are in another unit: a symbol, and what it is multiplied by."""
+    """Return times in another unit, as a symbol and its factor."""
     factor = _factor(given, common)
     months = _months(given)
     return (days(x, months) if months and not _months(common) else x), factor

@@ -14,7 +14,7 @@ from chunkfold.kernels.binding.binding import Bound
 from chunkfold.kernels.device.capabilities import VARIABLE
 from chunkfold.kernels.geometry import FOLDS, Box
 from chunkfold.kernels.tuning import tuning_choice
-from chunkfold.kernels.tuning.explained import Reason, explained, explained_by_key
+from chunkfold.kernels.tuning.reasons import Reason, explained, explained_by_key
 from chunkfold.kernels.tuning.trial import Verdict
 from chunkfold.kernels.tuning.tuning_choice import TuningChoice, chosen
 from chunkfold.kernels.tuning.variant import forced, tiers

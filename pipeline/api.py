@@ -68,8 +68,8 @@ def reduce(
         out with; or xarray's of one, where the source is xarray's, with `labels`, and of groups.
         `docs/results.md` says how.
     client
-        Cluster to run on: None takes the current distributed client if there is one, else this
-        process and its first device.
+        Cluster to run on. None: the current distributed client, or, without one, this process
+        and its first device.
         With `compute=False` it is planned for that one's workers.
     on_event
         Called with each event of the run.
@@ -90,7 +90,7 @@ def reduce(
 
         given: dict[str, Any] = {"client": client, "on_event": on_event, **options}
         return reduce_dataset(source, op, compute=compute, **given)
-    asked = _told(source, op, options)
+    asked = _checked(source, op, options)
     if not compute:
         return lazily(asked, client, on_event, labels=labels)
     run = _started(asked, client, on_event)
@@ -123,7 +123,7 @@ def submit(
     client, on_event
         As `reduce`.
     """
-    return _started(_told(source, op, options), client, on_event)
+    return _started(_checked(source, op, options), client, on_event)
 
 
 @with_options
@@ -138,7 +138,7 @@ def plan(
     client: Client | None = None,
     **options: Unpack[Keywords],
 ) -> Plan:
-    """Say what `reduce` would do, without reading data.
+    """Plan what `reduce` would do, without reading data.
 
     With a cluster (given or current), for its workers; else for `workers` that run `threads`
     blocks at once each, and may take `memory_limit` bytes each: of this host's memory, if it is
@@ -151,11 +151,12 @@ def plan(
     op, options
         The rows of `chunkfold.planning.option_table.OptionTable`.
     workers, threads, memory_limit
-        What workers there will be, where there is no cluster.
+        The number of workers, of blocks that each runs at once, and the bytes that each may take;
+        used where no cluster is given.
     device
-        The first of theirs, if it is not this host's default.
+        The first device of the workers; None: this host's default.
     client
-        Cluster whose workers it is for.
+        Cluster whose workers the plan is for.
     """
     for name, number in (("workers", workers), ("threads", threads)):
         if number < 1:
@@ -168,7 +169,7 @@ def plan(
     if chosen is not None:
         found = OnCluster(chosen).workers(codecs_to_measure(wanted))
         terms, able = found.terms, list(found.devices)
-    else:  # a plan is made where there is no device, too
+    else:  # a host without any device can plan, too
         able = [device] if isinstance(device, Device) else _first(device)
         rates = [one for each in able for one in decode_rates(each, codecs_to_measure(wanted))]
         terms = Terms.of_this_host(able, workers, threads, memory_limit, rates)
@@ -184,7 +185,7 @@ def _first(device: str | None) -> list[Device]:
 
 
 def _asked(source: Any, op: Op | Sequence[Op] | Questions, options: Keywords) -> Request | Plan:
-    """Return what is asked for: of a plan, or what is to become one, what it was made of."""
+    """Return the request of a source and its options; a request or a plan is returned as it is."""
     if not isinstance(source, (Request, Plan)):
         if isinstance(op, Mapping):
             return asked(source, options_of_each(op, options))
@@ -208,7 +209,7 @@ def stream(
     request: Request, sink: Sink, *, client: Client | None = None, on_event: OnEvent | None = None
 ) -> Run:
     """Start a reduction whose results go to a sink as they come, and are not kept; see `submit`."""
-    return _started(_told(replace(request, streams=True), DEFAULT, {}), client, on_event, sink)
+    return _started(_checked(replace(request, streams=True), DEFAULT, {}), client, on_event, sink)
 
 
 def _started(
@@ -227,17 +228,17 @@ def _started(
         raise
 
 
-def _told(source: Any, op: Op | Sequence[Op] | Questions, options: Keywords) -> Request | Plan:
-    """Return what is asked for, once it was said what results will not show."""
+def _checked(source: Any, op: Op | Sequence[Op] | Questions, options: Keywords) -> Request | Plan:
+    """Return what is asked for; warn of what results will not show."""
     found = _asked(source, op, options)
     request = request_of(found)
     unpacks = all(one.options.mask_and_scale for one in request.together)
-    # What xarray holds has the values that it was opened to have.
+    # xarray has unpacked its arrays when it opened them, or was asked not to.
     stored = request.sources if request.data_arrays is None else ()
-    for told in not_applied(stored, "mask_and_scale=True", mask_and_scale=unpacks):
-        warnings.warn(told, PackedWarning, stacklevel=3)
+    for message in not_applied(stored, "mask_and_scale=True", mask_and_scale=unpacks):
+        warnings.warn(message, PackedWarning, stacklevel=3)
     folded = [one.bound().accumulator for one in request.together]
     for each, value in itertools.product(folded, (np.nan, -0.0)):
-        if told := depends_on_order_of(each, value):
-            warnings.warn(told, LawsWarning, stacklevel=3)
+        if message := depends_on_order_of(each, value):
+            warnings.warn(message, LawsWarning, stacklevel=3)
     return found

@@ -1,4 +1,4 @@
-"""Cuts of an axis into cells: every so many elements, or at given bounds."""
+"""Cut an axis in cells and in windows: pure integer functions."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ MOST_CELLS = 1 << 27
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of an axis: cuts every `cell` elements, or at given bounds."""
+    """The cells of an axis: every `cell` elements one, or between given bounds."""
 
     size: int
-    """Elements of the axis."""
+    """Number of elements of the axis."""
     cell: int
-    """Elements of a cell, of the largest where they differ; the last one may have fewer."""
+    """Elements of the largest cell; the last cell may have fewer."""
     bounds: tuple[int, ...] | None = None
     """Boundaries of an irregular grid, ascending from 0 to `size`."""
 
     @property
     def offsets(self) -> np.ndarray:
-        """Boundaries, int64, one more than there are cells.
+        """Boundaries of the cells, int64, shape (cells + 1,).
 
         >>> Cells(10, 4).offsets.tolist()
         [0, 4, 8, 10]
@@ -69,3 +69,37 @@ class Cells:
         if self.bounds is None:
             return elements // self.cell
         return np.searchsorted(np.array(self.bounds), elements, side="right") - 1
+
+
+def whole_windows(positions: np.ndarray, window: int) -> np.ndarray:
+    """Move each boundary of cells up to the next boundary of windows.
+
+    `positions` ascend from 0 to the number of selected elements.
+
+    >>> whole_windows(np.array([0, 5, 10, 11]), 2).tolist()
+    [0, 6, 10, 11]
+    """
+    return np.unique(np.minimum(-(-positions // window) * window, positions[-1]))
+
+
+def split_windows(positions: np.ndarray, window: int) -> tuple[np.ndarray, np.ndarray]:
+    """Cut windows at the boundaries of cells, each into as many pieces; the last may be empty.
+
+    Returns
+    -------
+    The start and the length of each piece: int64, shape (windows, pieces of each).
+
+    >>> [n.tolist() for n in split_windows(np.array([0, 4, 8, 10]), 6)]
+    [[[0, 4], [6, 8]], [[4, 2], [2, 2]]]
+    >>> [n.tolist() for n in split_windows(np.array([0, 4, 8, 12, 14]), 6)]
+    [[[0, 4], [6, 8], [12, 14]], [[4, 2], [2, 4], [2, 0]]]
+    """
+    length = int(positions[-1])
+    ends = np.minimum(np.arange(window, length + window, window, dtype=np.int64), length)
+    edges = np.unique(np.concatenate([positions, ends]))[:-1]
+    of = edges // window
+    counts = np.bincount(of, minlength=len(ends))
+    pieces = int(counts.max(initial=1))
+    starts = np.repeat(ends[:, None], pieces, axis=1)
+    starts[of, np.arange(len(edges)) - np.repeat(np.cumsum(counts) - counts, counts)] = edges
+    return starts, np.diff(starts, append=ends[:, None])

@@ -1,4 +1,4 @@
-"""Chunks that cannot be read: what is known of each, and the elements that were left out for it."""
+"""Chunks that cannot be read: a description of each, and the number of skipped elements."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 MOST_SKIPPED = 1000
-"""Chunks left out that are named one by one."""
+"""Skipped chunks that are named one by one."""
 
 
 @dataclass(frozen=True)
@@ -14,13 +14,13 @@ class BadChunk:
     """A chunk that cannot be read or decoded, and why."""
 
     array: str
-    """The array, as it was given."""
+    """The name of the array, as the caller gave it."""
     kind: str
     """"chunk"; "shard", of which some inner chunk is bad; "region", where all that it takes can be
     read one by one; "task", of Dask's, that several chunks need."""
     key: str
-    """The key of the object in the array's store, as "c/0/3"; the region "[0:10, 5:20]"; or the
-    key of Dask's task."""
+    """Key of the object in the array's store, as "c/0/3"; or the region, as "[0:10, 5:20]"; or
+    the key of Dask's task."""
     codecs: tuple[str, ...]
     """Names of the codecs that compress it."""
     store: str
@@ -36,15 +36,15 @@ class BadChunk:
 
 
 Skipped = Mapping[BadChunk | None, int]
-"""Elements left out for each bad chunk; for None those of all that had no room beside
-`MOST_SKIPPED` others."""
+"""Number of skipped elements by bad chunk; None stands for all chunks after the first
+`MOST_SKIPPED`."""
 
 
-def together(parts: Iterable[Skipped]) -> Skipped:
-    """Add up what was left out.
+def total_skipped(parts: Iterable[Skipped]) -> Skipped:
+    """Add up skipped elements, chunk by chunk.
 
     >>> bad = BadChunk("a.zarr", "chunk", "c/0", ("zstd",), "/data/a.zarr", "ValueError: cut")
-    >>> together([{bad: 10}, {}, {bad: 2}]) == {bad: 12}
+    >>> total_skipped([{bad: 10}, {}, {bad: 2}]) == {bad: 12}
     True
     """
     skipped: dict[BadChunk | None, int] = {}

@@ -1,4 +1,4 @@
-"""Boxes of elements: a run along each axis, as slices."""
+"""Boxes of elements, one slice an axis: their sizes, and how they are cut; pure functions."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from chunkfold.grid import Piece
 
 Slices = tuple[slice, ...]
-"""A box: of each axis from where to where."""
+"""A box: a start and a stop for each axis."""
 
 
 def extents_of(box: Sequence[slice]) -> tuple[int, ...]:
-    """Return the elements along each axis of a box of slices with both ends, and no step.
+    """Return the shape of a box of slices with both ends, and no step.
 
     >>> extents_of((slice(2, 5), slice(0, 4)))
     (3, 4)
@@ -22,7 +22,7 @@ def extents_of(box: Sequence[slice]) -> tuple[int, ...]:
 
 
 def elements_of(box: Sequence[slice]) -> int:
-    """Return the number of elements of such a box.
+    """Return the number of elements of a box as `extents_of` takes it.
 
     >>> elements_of((slice(2, 5), slice(0, 4))), elements_of(())
     (12, 1)
@@ -31,7 +31,7 @@ def elements_of(box: Sequence[slice]) -> int:
 
 
 def region_shape(region: Sequence[slice]) -> tuple[int, ...]:
-    """Return the elements along each axis of slices with both ends, and perhaps a step.
+    """Return the shape of a box of slices with both ends, and perhaps a step.
 
     >>> region_shape((slice(2, 9, 3), slice(0, 4)))
     (3, 4)
@@ -40,7 +40,7 @@ def region_shape(region: Sequence[slice]) -> tuple[int, ...]:
 
 
 def place_of(pieces: Sequence[Piece], within: Sequence[slice], axes: Sequence[int]) -> Slices:
-    """Return where a part of a leaf is in what is selected, along some axes."""
+    """Return the place of a box within a leaf among all selected elements, along some axes."""
     return tuple(
         slice(pieces[n].position + within[n].start, pieces[n].position + within[n].stop)
         for n in axes
@@ -48,14 +48,14 @@ def place_of(pieces: Sequence[Piece], within: Sequence[slice], axes: Sequence[in
 
 
 def place_key(place: Slices) -> tuple[tuple[int, int], ...]:
-    """Return what tells a place from others; slices have no hash."""
+    """Return a hashable key of a place; slices have no hash."""
     return tuple((along.start, along.stop) for along in place)
 
 
 def cut_at(along: slice, starts: Sequence[int]) -> Iterator[tuple[int, slice, slice]]:
-    """Cut places where parts begin, one behind another; the last start is where the last one ends.
+    """Cut a slice at the starts of segments that follow each other; the last start ends the last.
 
-    Yields the number of each part that has some, where these are among all, and in the part.
+    Yields for each segment with elements its number, their slice among all, and in the segment.
 
     >>> list(cut_at(slice(1, 7, 2), (0, 4, 9)))
     [(0, slice(0, 2, None), slice(1, 4, 2)), (1, slice(2, 3, None), slice(1, 2, 2))]
@@ -72,3 +72,65 @@ def cut_at(along: slice, starts: Sequence[int]) -> Iterator[tuple[int, slice, sl
             yield number, slice(done, here), own
             done = here
         number += 1
+
+
+def slabs(shape: Sequence[int], itemsize: int, limit: int) -> Iterator[tuple[slice, ...]]:
+    """Cut a C-order box into boxes of at most `limit` bytes, slowest axis first.
+
+    >>> [s[0] for s in slabs((5, 10), 1, 20)]
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    if math.prod(shape) * itemsize <= limit or not shape:
+        yield tuple(slice(0, size) for size in shape)
+        return
+    row = math.prod(shape[1:]) * itemsize
+    if row <= limit:
+        rows = limit // row
+        for start in range(0, shape[0], rows):
+            rest = (slice(0, size) for size in shape[1:])
+            yield (slice(start, min(start + rows, shape[0])), *rest)
+        return
+    for start in range(shape[0]):
+        for inner in slabs(shape[1:], itemsize, limit):
+            yield (slice(start, start + 1), *inner)
+
+
+def slabs_of_cells(
+    cuts: Sequence[Sequence[slice]], itemsize: int, limit: int
+) -> Iterator[tuple[slice, ...]]:
+    """Cut a box, given by the slices of its cells along each axis, between cells if these fit.
+
+    >>> [s[0] for s in slabs_of_cells([[slice(1, 3), slice(3, 6), slice(6, 8)]], 1, 6)]
+    [slice(1, 6, None), slice(6, 8, None)]
+    >>> [s[0] for s in slabs_of_cells([[slice(1, 3), slice(3, 6), slice(6, 8)]], 1, 2)]
+    [slice(1, 3, None), slice(3, 5, None), slice(5, 7, None), slice(7, 8, None)]
+    """
+    largest = math.prod(max(cut.stop - cut.start for cut in along) for along in cuts) * itemsize
+    if largest > limit:
+        box = [slice(along[0].start, along[-1].stop) for along in cuts]
+        shape = extents_of(box)
+        yield from (shifted(box, slab) for slab in slabs(shape, itemsize, limit))
+        return
+    for slab in slabs([len(along) for along in cuts], largest, limit):
+        yield tuple(
+            slice(along[cells.start].start, along[cells.stop - 1].stop)
+            for along, cells in zip(cuts, slab, strict=True)
+        )
+
+
+def shifted(whole: Sequence[slice], part: Sequence[slice]) -> tuple[slice, ...]:
+    """Return a box within another one, counted as the other one is."""
+    return tuple(
+        slice(along.start + cut.start, along.start + cut.stop)
+        for along, cut in zip(whole, part, strict=True)
+    )
+
+
+def overlaps(cuts: Sequence[slice], along: slice) -> list[slice]:
+    """Return the intersections of some slices with another one, without empty ones.
+
+    >>> overlaps([slice(0, 4), slice(4, 8), slice(8, 9)], slice(2, 8))
+    [slice(2, 4, None), slice(4, 8, None)]
+    """
+    inner = (slice(max(cut.start, along.start), min(cut.stop, along.stop)) for cut in cuts)
+    return [cut for cut in inner if cut.start < cut.stop]

@@ -13,17 +13,17 @@ from typing import Any, cast
 
 import numpy as np
 
+from chunkfold.boxes import slabs_of_cells
 from chunkfold.errors import PlanError
 from chunkfold.grid import Axis, Piece, Taken
 from chunkfold.kernels.exact.gram import Gram
-from chunkfold.kernels.exact.rounding import ratio, root
+from chunkfold.kernels.exact.rounding import rounded_ratio, rounded_root
 from chunkfold.planning.by_coordinates import by_positions, refuse_nothing, with_lists
 from chunkfold.planning.option_values import SelMethod
 from chunkfold.planning.options import Options
 from chunkfold.planning.workers import readers_each
 from chunkfold.positions import as_range
-from chunkfold.reading.box_cuts import slabs_of_cells
-from chunkfold.selections import Selection, select, shown
+from chunkfold.selections import Selection, select, selection_text
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.axis_names import Named, axis_numbers, normalized_axes
 from chunkfold.sources.cf_packing import packing_of
@@ -33,9 +33,9 @@ from chunkfold.sources.opening import open_source
 from chunkfold.sources.source import Source
 
 MOST_CHANNELS = 512
-"""Their sums are kept for every pair."""
+"""Most channels: the sums of every pair are kept."""
 READ_BYTES = 32 << 20
-"""Decoded at a time by each thread: all channels of some places."""
+"""Most bytes that each thread decodes at a time: all channels of some places."""
 _WIDE = np.dtype(np.float64)
 
 
@@ -98,7 +98,7 @@ def cov(
         del variances
         if under <= 0:
             return math.copysign(math.inf, _sign(product)) if product and count else math.nan
-        return ratio(product * over, under, unit, _WIDE)
+        return rounded_ratio(product * over, under, unit, _WIDE)
 
     return _matrix(gram, value)
 
@@ -136,13 +136,13 @@ def corrcoef(
         squares = variances[0] * variances[1]
         if not squares:
             return math.nan
-        return _sign(product) * root(product * product, squares, 0, _WIDE)
+        return _sign(product) * rounded_root(product * product, squares, 0, _WIDE)
 
     return _matrix(gram, value)
 
 
 def _matrix(gram: Gram, value: Any) -> np.ndarray:
-    """Make a number of n * sum(xy) - sum(x) * sum(y) of each pair, and of either by itself."""
+    """Return the matrix of `value(n * sum(xy) - sum(x) * sum(y), ...)` of each pair."""
     products, alone, unit = gram.sums()
     apart = products * gram.columns - np.multiply.outer(alone, alone)
     channels = len(alone)
@@ -159,7 +159,7 @@ def _sign(product: int) -> int:
 
 
 def _gram(given: Any, options: Options) -> Gram:
-    """Add up products of channels, as threads read them."""
+    """Add up products of channels while threads read them."""
     arrays = data_arrays(given)
     data = open_source(given, options.opening) if arrays is None else arrays
     options = replace(options, selection=with_lists(options.selection))
@@ -186,7 +186,7 @@ def _gram(given: Any, options: Options) -> Gram:
     if any(along.picked is not None or along.step < 0 for box in boxes for along in box):
         raise PlanError(
             f"{named.name}: matrices of channels are of integers and slices with positive steps; "
-            f"{shown(selection)} is another selection: put channels in order in the result"
+            f"{selection_text(selection)} is another selection: put channels in order in the result"
         )
     if isinstance(source, DaskSource):
         raise PlanError(

@@ -35,7 +35,7 @@ from chunkfold.sources.axis_names import instead
 from chunkfold.sources.data_arrays import is_of_xarray
 
 _OF_RUNS = ("compute", "client", "on_event")
-"""Arguments of `reduce` that are not options."""
+"""Keywords of `reduce` that are no options."""
 _SEL = ("sel", "sel_method", "sel_tolerance")
 _ALLOWED_FOR_TIMES = (
     "min", "max", "minmax", "argmin", "argmax", "count", "any", "all", "count_nonzero",
@@ -43,7 +43,8 @@ _ALLOWED_FOR_TIMES = (
 _OF_TIMES: Mapping[str, Collection[str]] = MappingProxyType(
     {"M": (*_ALLOWED_FOR_TIMES, "mean"), "m": (*_ALLOWED_FOR_TIMES, "mean", "sum")}
 )
-"""Reductions of dates and of time spans; of a Dataset others leave these out, as xarray does."""
+"""Reductions of dates and of time spans; others leave such arrays of a Dataset out, as xarray
+does."""
 
 
 def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op] | Questions, **given: Any) -> Any:
@@ -51,8 +52,8 @@ def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op] | Questions, **giv
 
     With windows (`coarsen`) an array has those of the axes that it has, and one that has none is
     as it was. As in xarray an array is reduced over those of the axes that it has, one that has
-    none of them is as if each of its elements was reduced alone, and what cannot be reduced is left
-    out: texts, sums of dates. One that lacks axes of the weights or of a mask is the same along
+    none of them is reduced element by element, and arrays that cannot be reduced are left out:
+    texts, sums of dates. One that lacks axes of the weights or of a mask is the same along
     them. Each array is read once for all questions. Those whose weights or masks have axes that it
     lacks take a read of their own.
 
@@ -94,7 +95,7 @@ def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op] | Questions, **giv
 def _reads_of(
     held: xr.DataArray, selected: xr.DataArray, each: Mapping[str, _DatasetQuestion]
 ) -> list[tuple[xr.DataArray, dict[str, Question]]]:
-    """Return what is read of an array, and for which questions; others keep it as it is."""
+    """Return the reads of an array, each with its questions; other questions keep it unchanged."""
     reads: dict[tuple[Hashable, ...], tuple[xr.DataArray, dict[str, Question]]] = {}
     for name, asked in each.items():
         if asked.passes(selected):
@@ -106,7 +107,7 @@ def _reads_of(
 
 
 class _DatasetQuestion:
-    """A question of a Dataset: what it is to each array, and what came of it."""
+    """A question of a Dataset: its question for each array, and the results."""
 
     def __init__(
         self, dataset: xr.Dataset, op: Op | Sequence[Op], given: Mapping[str, Any]
@@ -120,7 +121,7 @@ class _DatasetQuestion:
         self._labels = labels_of(dataset, self._given)
         more = [dim for one in _xarray_inputs(self._given) for dim in one.dims]
         axis = self._given.pop("axis", None)
-        self._dims = _dims_beside(self._coarsen, dataset, axis, more)
+        self._dims = _whole_dims(self._coarsen, dataset, axis, more)
         if "histogram" in names:
             raise PlanError("histogram: name one array of the Dataset, for their bins differ")
         weighs = self._given.get("weights") is not None
@@ -131,17 +132,17 @@ class _DatasetQuestion:
     def asked(
         cls, dataset: xr.Dataset, name: str, question: Question, given: Mapping[str, Any]
     ) -> _DatasetQuestion:
-        """Return one of several; what is wrong with it is told with its name."""
+        """Return one of several questions; its errors begin with its name."""
         refuse_other(name, question)
         with of_question(name):
             return cls(dataset, question.op, {**given, **question.given})
 
     def passes(self, array: xr.DataArray) -> bool:
-        """Return True if an array stays unchanged, as in xarray's coarsen."""
+        """Return whether an array stays as it is, as in xarray's coarsen."""
         return bool(self._coarsen) and not {*array.dims} & {*self._dims, *self._coarsen}
 
     def of_array(self, held: xr.DataArray) -> tuple[xr.DataArray, Question] | None:
-        """Return what is reduced of an array, and how; None if nothing is."""
+        """Return the array to reduce, and its question; None if no op can reduce it."""
         able = [one for one, monoid in self._ops if _is_able(held, monoid)]
         if not able:
             return None
@@ -161,7 +162,7 @@ class _DatasetQuestion:
         self.add(array.name, dict.fromkeys(self._found, array))
 
     def answer(self, dataset: xr.Dataset) -> Any:
-        """Return what was kept: a Dataset, or several by op."""
+        """Return the kept results: a Dataset, or a mapping of op to Dataset."""
         left = _remaining_coordinates(dataset, [*self._dims, *(self._coarsen or ())])
         datasets = {called: left.assign(made) for called, made in self._found.items()}
         return next(iter(datasets.values())) if self._alone else datasets
@@ -170,7 +171,7 @@ class _DatasetQuestion:
 def _selected(
     dataset: xr.Dataset, sel: Mapping[str, Any], *, allow_empty: bool
 ) -> Mapping[str, Any]:
-    """Return what is selected of the axes of a Dataset by their coordinates."""
+    """Return the index of each axis of a Dataset that is selected by coordinates."""
     axes = _Axes(tuple(map(str, dataset.sizes)), tuple(dataset.sizes.values()))
     options = Options(**sel, allow_empty=allow_empty)
     return positions(options, axes, partial(index_coordinate, dataset))
@@ -186,38 +187,38 @@ class _Axes:
 
     @property
     def grid(self) -> tuple[Cells, ...]:
-        """Return boundaries along each axis: it may be cut anywhere."""
+        """Its cells: of one element each, since it may be cut anywhere."""
         return tuple(Cells(size, 1) for size in self.shape)
 
 
 def _dims(dataset: xr.Dataset, axis: Any, more: Sequence[Hashable]) -> list[Hashable]:
-    """Return the axes that are meant, of those of the Dataset and `more`.
+    """Return the named axes, of those of the Dataset and `more`; all if `axis` is None.
 
     Raises
     ------
     PlanError
-        If there is one that it has not.
+        If the Dataset lacks one.
     """
-    there = list(dict.fromkeys([*dataset.dims, *more]))
+    known = list(dict.fromkeys([*dataset.dims, *more]))
     if axis is None or axis is ...:
-        return there
+        return known
     named = [axis] if isinstance(axis, str) or not isinstance(axis, Sequence) else list(axis)
     for one in named:
-        if one not in there:
-            known = instead(str(one), list(map(str, there))) if there else "it has no axes"
-            raise PlanError(f"the Dataset has no axis {one!r}; {known}")
+        if one not in known:
+            remedy = instead(str(one), list(map(str, known))) if known else "it has no axes"
+            raise PlanError(f"the Dataset has no axis {one!r}; {remedy}")
     return named
 
 
-def _dims_beside(coarsen: Any, dataset: xr.Dataset, axis: Any, more: Sequence[Hashable]) -> Any:
-    """Return the axes that are reduced whole beside windows: those that are named, if there are."""
+def _whole_dims(coarsen: Any, dataset: xr.Dataset, axis: Any, more: Sequence[Hashable]) -> Any:
+    """Return the axes that are reduced whole, next to windows; none if only windows are named."""
     if isinstance(coarsen, Mapping):
         _dims(dataset, list(coarsen), more)
     return _dims(dataset, () if axis is None and coarsen else axis, more)
 
 
 def _windows(array: xr.DataArray, coarsen: Any, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the windows of those axes that an array has, if it has any."""
+    """Return the keywords of those windows whose axes an array has."""
     if not isinstance(coarsen, Mapping):
         return {} if coarsen is None else {"coarsen": coarsen}
     windows = {dim: window for dim, window in coarsen.items() if dim in array.dims}
@@ -241,10 +242,7 @@ def _is_able(array: xr.DataArray, monoid: Monoid) -> bool:
 
 
 def _with_axes_of(array: xr.DataArray, given: Mapping[str, Any]) -> xr.DataArray:
-    """Return an array with the axes, too, that weights and a mask of xarray's have beside its own.
-
-    It is the same along these, behind its own, as xarray broadcasts it.
-    """
+    """Return an array broadcast along the axes that xarray's weights and mask add, at the end."""
     for one in _xarray_inputs(given):
         lacking = {dim: size for dim, size in one.sizes.items() if dim not in array.dims}
         array = array.expand_dims(lacking, [*range(array.ndim, array.ndim + len(lacking))])
@@ -252,9 +250,9 @@ def _with_axes_of(array: xr.DataArray, given: Mapping[str, Any]) -> xr.DataArray
 
 
 def _of_integers(array: xr.DataArray, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what `min_count` is for integers, which have no NaN: as xarray has it.
+    """Return the keywords that give integers, which have no NaN, xarray's `min_count`.
 
-    None of them is missing; a mask makes floats of them.
+    Without a mask no integer is missing; with one xarray makes floats of them.
     """
     if array.dtype.kind not in "biu" or not given.get("min_count"):
         return {}
@@ -271,6 +269,6 @@ def _xarray_inputs(given: Mapping[str, Any]) -> list[xr.DataArray]:
 
 
 def _remaining_coordinates(dataset: xr.Dataset, dims: Sequence[Hashable]) -> xr.Dataset:
-    """Return a Dataset of the coordinates that have none of some axes."""
+    """Return a Dataset of the coordinates without any of some axes."""
     lost = [name for name, one in dataset.variables.items() if {*dims} & {*one.dims}]
     return dataset.drop_vars({*lost, *dataset.data_vars})

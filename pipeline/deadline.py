@@ -1,4 +1,4 @@
-"""Blocking calls beside the caller's own, and with deadlines."""
+"""Wait for blocking calls with deadlines."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from typing import Any, TypeVar
 
 from chunkfold.errors import ClusterError
 from chunkfold.settings import wait_seconds
-from chunkfold.suspend_clock import Awake
+from chunkfold.suspend_clock import SuspendClock
 
 T = TypeVar("T")
 _log = logging.getLogger("chunkfold")
 _SLICE_S = 0.2
 
 
-class Telling:
-    """Says now and then what is waited for, in the log: `chunkfold.run.tell`."""
+class WaitLog:
+    """Logs now and then what is waited for, every `chunkfold.run.tell` seconds."""
 
     def __init__(self, what: str) -> None:
-        self._what, self._told = what, 0.0
+        self._what, self._logged = what, 0.0
         self._every = wait_seconds("chunkfold.run.tell")
 
-    def hear(self, waited: float) -> None:
-        """Say it, if so many seconds are worth another line."""
-        if waited - self._told >= self._every:
-            self._told = waited
+    def update(self, waited: float) -> None:
+        """Log a line after so many seconds, if the next one is due."""
+        if waited - self._logged >= self._every:
+            self._logged = waited
             _log.warning("waited %.0f s for %s so far", waited, self._what)
 
 
 async def ended(futures: Collection[asyncio.Future[Any]], seconds: float, what: str) -> bool:
-    """Wait until one of some is done, whatever its outcome; say whether it was in time.
+    """Wait until any of the futures is done; return whether one was within so many seconds.
 
-    None is cancelled.
+    No future is cancelled.
     """
-    awake, telling = Awake(), Telling(what)
+    clock, log = SuspendClock(), WaitLog(what)
     while not any(future.done() for future in futures):
-        waited = awake.seconds()
+        waited = clock.seconds()
         if waited >= seconds:
             return False
-        telling.hear(waited)
+        log.update(waited)
         limit = min(_SLICE_S, seconds - waited)
         await asyncio.wait(futures, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
     return True
@@ -52,7 +52,7 @@ async def ended(futures: Collection[asyncio.Future[Any]], seconds: float, what: 
 def in_background(call: Callable[[], T]) -> Future[T]:
     """Start a blocking call in a thread of its own."""
     future = Future[T]()
-    future.set_running_or_notify_cancel()  # it cannot be cancelled, but be left
+    future.set_running_or_notify_cancel()  # it cannot be cancelled
 
     def run() -> None:
         try:
@@ -65,7 +65,7 @@ def in_background(call: Callable[[], T]) -> Future[T]:
     return future
 
 
-def within(seconds: float, what: str, call: Callable[[], T]) -> T:
+def with_deadline(seconds: float, what: str, call: Callable[[], T]) -> T:
     """Run a blocking call with a deadline.
 
     Raises
@@ -86,14 +86,14 @@ def awaited(
     ClusterError
         If it passed.
     """
-    awake, telling = Awake(), Telling(what)
-    while (waited := awake.seconds()) < seconds:
+    clock, log = SuspendClock(), WaitLog(what)
+    while (waited := clock.seconds()) < seconds:
         try:
             return future.result(min(_SLICE_S, seconds - waited))
         except FutureTimeoutError:
             if future.done():
                 return future.result()  # or it raises its own
-        telling.hear(waited)
+        log.update(waited)
         meanwhile()
     future.cancel()
     raise ClusterError(f"waited {seconds:.0f} s for {what} in vain")

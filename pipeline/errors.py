@@ -12,7 +12,7 @@ ChunkfoldError
 |       +-- WorkerStoppedError a worker's process died, left or is stopped, or its host has gone
 +-- MonoidError         a reduction is unknown or not defined well
 +-- RangeError          a result does not fit its dtype
-+-- PlanError           what is asked cannot be planned: axes, selection, memory
++-- PlanError           a request cannot be planned: axes, selection, memory
 +-- ClusterError        a scheduler cannot be reached, workers do not answer or lack resources
 +-- JobError            a job file is wrong
 +-- OutputError         an output cannot be written: its disk is full
@@ -28,7 +28,7 @@ MissingWarning          chunks or an array are not there
 PlaceWarning            a reduction runs elsewhere than one might think
 AlignmentWarning        two sources with other coordinates are paired by position
 LawsWarning             a monoid's laws could not be shown to hold
-RemarkWarning           what the results of a run do not show, once it has ended
+RemarkWarning           a run found something that its results do not show
 +-- NaNWarning          results are NaN since elements are
 +-- EmptyWarning        there is nothing to reduce
 +-- UnstoredWarning     a MissingWarning: chunks are not stored

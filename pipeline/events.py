@@ -1,4 +1,4 @@
-"""Events of a run, as typed values. Any code that wants to show them subscribes."""
+"""The events of a run, as typed values. Whoever shows them subscribes."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ class RunStarted:
     ops: tuple[str, ...]
     blocks: int
     nbytes: int
-    """Decoded bytes that will be folded."""
+    """Decoded bytes that the run will fold."""
     devices: Mapping[str, str]
-    """Specs of the devices that will, by identity; with their hosts where there are several."""
+    """Specs of its devices, by identity; with their hosts where these are several."""
 
 
 @dataclass(frozen=True)
 class BlockProgress:
-    """A block has folded so much; sent a few times a second, and when the block is done."""
+    """The progress of a block; sent a few times a second, and when the block is done."""
 
     run: str
     block: int
     nbytes: int
-    """Decoded bytes of this block folded so far, of chunks that are stored."""
+    """Decoded bytes of stored chunks that the block has folded so far."""
     done: bool
     worker: str
     """Address of the worker; empty in this process."""
     device: str
     """Identity of its device."""
     seconds: float
-    """Since the block began."""
+    """Time since the block began."""
     attempt: int = 0
-    """The number of earlier attempts, on workers that were lost or stopped."""
+    """Number of earlier attempts at the block, on workers that were lost or stopped."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +65,13 @@ class WorkerRetired:
 
 @dataclass(frozen=True)
 class Waiting:
-    """A run waits for something; told every few seconds, for as long as it does."""
+    """A run waits for something; sent every few seconds, for as long as it does."""
 
     run: str
     seconds: float
-    """Since a task ended or a worker told of progress."""
+    """Time since a task ended or a worker reported progress."""
     what: str
-    """The thing that the run waits for."""
+    """The subject of the wait, in words."""
 
 
 @dataclass(frozen=True)
@@ -91,19 +91,19 @@ OnEvent = Callable[[Event], None]
 
 
 def to_message(event: BlockProgress) -> dict[str, Any]:
-    """Turn a worker's event into what distributed's log carries."""
+    """Return a worker's event as a message for distributed's log of events."""
     return asdict(event)
 
 
 def from_message(message: dict[str, Any]) -> BlockProgress:
-    """Turn it back."""
+    """Return the event of a message."""
     return BlockProgress(**message)
 
 
 def reporter(
     run: str, block: int, attempt: int, worker: str, device: str, emit: OnEvent
 ) -> Callable[[int, bool], None]:
-    """Return what a block calls to report its progress."""
+    """Return the function that a block calls to report its progress."""
     began = time.monotonic()
 
     def progress(nbytes: int, done: bool) -> None:

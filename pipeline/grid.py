@@ -1,4 +1,4 @@
-"""Selections of axes, and the pieces that cells cut them into: pure integer functions."""
+"""Selected elements of an axis, and the pieces that cells cut them in: pure integer functions."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from functools import lru_cache
 
 import numpy as np
 
-from chunkfold.axis_cuts import Cells
+from chunkfold.axis_cuts import Cells, split_windows, whole_windows
 from chunkfold.positions import Positions, as_range, chosen_of, index_of
-from chunkfold.windows import split_windows, whole_windows
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis of an array: its cells, and what is selected of it.
+    """One axis of an array: its cells, and its selected elements.
 
-    Every so many elements, or, if `picked` says so, any.
+    These are at equal distances, from `start` to `stop` by `step`, or at the places of `picked`.
     """
 
     cells: Cells
@@ -29,22 +28,22 @@ class Axis:
     dropped: bool = False
     """Selected by an integer: one element, and no axis of the result."""
     picked: Positions | None = None
-    """Positions of elements that are not evenly spaced, in the order of reduction."""
+    """Places of elements that are not at equal distances, in the order of the fold."""
     order: Positions | range | None = None
-    """Where, among what is folded, the elements stand in the order that was asked for; None: in
-    the same."""
+    """Numbers, in the order of the fold, of the elements in the requested order; None: both orders
+    are the same."""
     window: int = 0
-    """Selected elements that are reduced to one output, the last ones perhaps fewer; 0: none."""
+    """Number of selected elements that are reduced to one output; 0: the axis has no windows."""
     together: int = 1
-    """Windows that a leaf has whole, or multiples of them: those of which others are made."""
+    """A leaf has a multiple of so many whole windows: other results are made of these together."""
     split: bool = False
-    """True if windows are cut at the edges of cells; False if leaves have whole windows."""
+    """True: windows are cut at boundaries of cells; False: leaves have whole windows."""
     pieces_of: Axis | None = None
-    """Another one of the same elements, by whose pieces they are read; None: its own."""
+    """Another axis of the same elements, whose pieces are read; None: its own."""
 
     @classmethod
     def at(cls, cells: Cells, places: np.ndarray | range) -> Axis:
-        """Return an axis of which elements at some places are selected."""
+        """Return an axis with selected elements at some places."""
         if isinstance(places, range):
             # A step beyond the axis takes its first element, however far it goes.
             step = places.step if len(places) > 1 else 1
@@ -54,24 +53,24 @@ class Axis:
 
     @property
     def places(self) -> np.ndarray | range:
-        """Return the positions of elements in the array, in the order of reduction."""
+        """Places of the elements in the array, in the order of the fold."""
         if self.picked is not None:
             return self.picked.numbers
         return range(self.start, self.stop, self.step)
 
     @property
     def shown(self) -> np.ndarray | range:
-        """The same in the order that was asked for, which results have."""
+        """Places of the elements in the requested order, which results have."""
         return self.places if self.order is None else chosen_of(self.places, self.order)
 
     @property
     def index(self) -> slice | np.ndarray:
-        """Return the NumPy index of the elements, in the order of reduction."""
+        """The index by which NumPy selects the elements, in the order of the fold."""
         return index_of(self.places)
 
     @property
     def outputs(self) -> int:
-        """Number of windows; of elements, where there are none."""
+        """Number of windows; without windows, of elements."""
         return -(-self.length // self.window) if self.window else self.length
 
     @property
@@ -85,19 +84,19 @@ class Axis:
         return len(self.places)
 
     def within(self, other: Axis) -> Axis:
-        """Return what is left of it by a selection among its elements."""
+        """Return the axis with a further selection among its elements."""
         made = Axis.at(self.cells, chosen_of(self.places, other.index))
         return replace(made, dropped=other.dropped, window=other.window)
 
     @property
     def ascends(self) -> bool:
-        """Return True if positions never decrease in the order of reduction."""
+        """Tell whether the fold takes elements in the order of their places."""
         if self.picked is None:
             return self.step > 0
         return bool((np.diff(self.picked.numbers) >= 0).all())
 
     def ascending(self) -> tuple[Axis, slice | np.ndarray]:
-        """Return it as its elements stand in the array, and by what that selects of those here."""
+        """Return the axis with ascending places, and the index of these among the elements here."""
         if self.picked is None:
             turned = range(self.length - 1, -1, -1)
             made = Axis.at(self.cells, range(self.start, self.stop, self.step)[::-1])
@@ -111,19 +110,19 @@ class Axis:
 
     @property
     def pieces(self) -> int:
-        """Number of pieces: of cells that hold selected elements, where these ascend.
+        """Number of pieces: one for each cell with selected elements, if these ascend.
 
-        Or of those that windows make of them.
+        With windows as many as `_windowed_pieces` makes.
         """
         return len(_pieces(self)[0])
 
     @property
     def lengths(self) -> np.ndarray:
-        """Elements selected of each such piece, int64; of one that pads a window, 0."""
+        """Number of selected elements of each piece, int64; 0 for one that pads a window."""
         return _pieces(self)[1]
 
     def touched(self, cells: int | Cells) -> tuple[np.ndarray, np.ndarray]:
-        """Return which cells of another grid each piece touches: the first, and the one behind.
+        """Return the cells of another grid that each piece touches: the first, and the last + 1.
 
         >>> [n.tolist() for n in Axis(Cells(10, 4), 1, 10, 1).touched(3)]
         [[0, 1, 2], [2, 3, 4]]
@@ -131,7 +130,7 @@ class Axis:
         return _touched(self, cells if isinstance(cells, Cells) else Cells(self.cells.size, cells))
 
     def hits(self, cell: int, count: int) -> np.ndarray:
-        """Return in which of the first cells of a size selected elements lie: 1 or 0, (count,).
+        """Tell of each of the first cells of a size if it has selected elements: uint8, (count,).
 
         >>> Axis(Cells(10, 10), 1, 10, 6).hits(2, 5).tolist()
         [1, 0, 0, 1, 0]
@@ -148,7 +147,7 @@ class Axis:
         return hit
 
     def piece(self, number: int) -> Piece:
-        """Return what is selected of the `number`-th such piece."""
+        """Return the `number`-th piece."""
         positions, lengths = _pieces(self)
         position, length = int(positions[number]), int(lengths[number])
         if not length:  # it pads a window
@@ -162,7 +161,7 @@ class Axis:
 
 
 Taken = slice | np.ndarray
-"""A selection along an axis: a slice with a start, a stop and a positive step, or positions."""
+"""Elements along an axis: a slice with a start, a stop and a positive step, or places."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,19 +169,19 @@ class Piece:
     """Selected elements of one cell along one axis."""
 
     source: Taken
-    """Their positions in the array."""
+    """Their places in the array."""
     position: int
-    """The index of the first one in the selection."""
+    """Number of the first one among all selected elements."""
     length: int
 
     def places(self, offsets: np.ndarray) -> np.ndarray:
-        """Return where some of its elements stand in the array, by their numbers: int64."""
+        """Return the places in the array of some of its elements, given by number: int64."""
         if isinstance(self.source, slice):
             return np.asarray(self.source.start + offsets * self.source.step)
         return np.asarray(self.source[offsets])
 
     def taken(self, cut: slice) -> Taken:
-        """Return where a run of its elements stands in the array.
+        """Return the places in the array of a run of its elements.
 
         >>> Piece(slice(2, 9, 2), 0, 4).taken(slice(1, 3))
         slice(4, 7, 2)
@@ -193,7 +192,7 @@ class Piece:
         return np.asarray(self.source[cut])
 
     def cut(self, grids: Sequence[Cells]) -> list[slice]:
-        """Cut its elements where cells of any of these grids meet.
+        """Cut its elements at the boundaries of cells of any of these grids.
 
         >>> Piece(slice(2, 9, 2), 0, 4).cut([Cells(10, 4), Cells(10, 8)])
         [slice(0, 1, None), slice(1, 3, None), slice(3, 4, None)]
@@ -211,7 +210,7 @@ class Piece:
 
 
 def _changes(numbers: np.ndarray) -> np.ndarray:
-    """Return where numbers differ from the one before.
+    """Return the indices of numbers that differ from the one before.
 
     >>> _changes(np.array([3, 3, 1, 1, 1, 2])).tolist()
     [2, 5]
@@ -221,9 +220,9 @@ def _changes(numbers: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def _pieces(axis: Axis) -> tuple[np.ndarray, np.ndarray]:
-    """Return position in the selection, and length of each piece.
+    """Return the position in the selection, and the length of each piece.
 
-    None is empty but those that pad windows which are split.
+    Only pieces that pad split windows are empty.
     """
     if axis.pieces_of is not None:
         return _pieces(axis.pieces_of)
@@ -242,7 +241,7 @@ def _pieces(axis: Axis) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _windowed_pieces(axis: Axis) -> tuple[np.ndarray, np.ndarray]:
-    """The same of windows, in the order in which they are folded."""
+    """Return what `_pieces` returns, of an axis with windows."""
     begins, _ = _pieces(replace(axis, window=0, split=False))
     bounds = np.append(begins, axis.length)
     if axis.split:
@@ -253,7 +252,10 @@ def _windowed_pieces(axis: Axis) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _picked_pieces(cells: Cells, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same of places: a cell's that follow each other, no more than it has elements."""
+    """Return what `_pieces` returns, of places.
+
+    A piece has places of one cell that follow each other, no more than the cell has elements.
+    """
     if not places.size:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     begins = np.append(0, _changes(cells.holding(places)))
@@ -270,10 +272,13 @@ def _touched(axis: Axis, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
     if not lengths.all():
         return _padded(axis, cells, positions, lengths)
     if axis.picked is not None:
-        held = cells.holding(axis.picked.numbers)
+        touched = cells.holding(axis.picked.numbers)
         if not len(positions):
             return positions, positions
-        return np.minimum.reduceat(held, positions), np.maximum.reduceat(held, positions) + 1
+        return (
+            np.minimum.reduceat(touched, positions),
+            np.maximum.reduceat(touched, positions) + 1,
+        )
     ends = [axis.start + n * axis.step for n in (positions, positions + lengths - 1)]
     first, last = ends if axis.step > 0 else reversed(ends)
     return cells.holding(first), cells.holding(last) + 1
@@ -282,10 +287,10 @@ def _touched(axis: Axis, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
 def _padded(
     axis: Axis, cells: Cells, positions: np.ndarray, lengths: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same where some pieces are empty: they touch no cell, and stand behind one that does."""
-    there = lengths > 0
-    before = np.cumsum(there) - 1
-    held = cells.holding(np.asarray(axis.places, np.int64))
-    first = np.minimum.reduceat(held, positions[there])[before]
-    behind = np.maximum.reduceat(held, positions[there])[before] + 1
-    return first, np.where(there, behind, first)
+    """Return what `_touched` returns where some pieces are empty: these touch no cell."""
+    filled = lengths > 0
+    before = np.cumsum(filled) - 1
+    touched = cells.holding(np.asarray(axis.places, np.int64))
+    first = np.minimum.reduceat(touched, positions[filled])[before]
+    behind = np.maximum.reduceat(touched, positions[filled])[before] + 1
+    return first, np.where(filled, behind, first)

@@ -11,7 +11,7 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class Positions:
-    """Places, one by one. Each is a value of its own: they may be too many to be compared."""
+    """Places, one by one. Two values are equal only if they are one: places may be many."""
 
     numbers: np.ndarray
     """int64, not to be written to."""
@@ -20,7 +20,7 @@ class Positions:
         return len(self.numbers)
 
     def __reduce__(self) -> tuple[object, tuple[bytes]]:
-        """Pickle what each adds to the one before: it travels with tasks, and is mostly small."""
+        """Pickle the differences: they travel with tasks, and are mostly small."""
         steps = np.diff(self.numbers, prepend=0)
         return _unpacked, (zlib.compress(steps.astype("<i8").tobytes(), 1),)
 
@@ -30,7 +30,7 @@ def _unpacked(packed: bytes) -> Positions:
 
 
 def as_range(places: np.ndarray) -> np.ndarray | range:
-    """Return places as a range, if they are one.
+    """Return places as a range, if their distances are equal; else as they are.
 
     >>> as_range(np.array([5, 3, 1])), as_range(np.array([5])), as_range(np.array([], int))
     (range(5, -1, -2), range(5, 6), range(0, 0))
@@ -46,7 +46,7 @@ def as_range(places: np.ndarray) -> np.ndarray | range:
 
 
 def index_of(places: Positions | np.ndarray | range) -> slice | np.ndarray:
-    """Return what NumPy selects places by.
+    """Return the index by which NumPy selects places.
 
     >>> index_of(range(4, -1, -2)), index_of(range(1, 9, 2)), index_of(range(0))
     (slice(4, None, -2), slice(1, 9, 2), slice(0, 0, 1))
@@ -65,7 +65,7 @@ def index_of(places: Positions | np.ndarray | range) -> slice | np.ndarray:
 def chosen_of(
     places: np.ndarray | range, index: Positions | np.ndarray | range | slice
 ) -> np.ndarray | range:
-    """Return the places that others select of them, by their numbers.
+    """Return the places that an index selects of some places.
 
     >>> chosen_of(range(2, 9, 2), range(2, -1, -1)), chosen_of(range(2, 9, 2), np.array([0, 3]))
     (range(6, 0, -2), array([2, 8]))
@@ -77,7 +77,7 @@ def chosen_of(
 
 
 def crossed(values: np.ndarray, indices: Sequence[slice | np.ndarray]) -> np.ndarray:
-    """Return what is selected along each axis by itself, as `numpy.ix_` has it.
+    """Return the elements that each axis selects by itself, as `numpy.ix_` has it.
 
     >>> crossed(np.arange(12).reshape(3, 4), [slice(None, None, -2), np.array([3, 0])]).tolist()
     [[11, 8], [3, 0]]

@@ -1,4 +1,4 @@
-"""Texts that a terminal, a log or a table shows as they are, whatever is in them."""
+"""Escape texts so that a terminal, a log or a table shows all of them and obeys nothing."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Python calls printable."""
 
 
 def printable(text: str) -> str:
-    r"""Spell what would steer a terminal, turn the order of letters, or not be seen.
+    r"""Escape characters that steer a terminal, change the order of letters, or show nothing.
 
-    That is: controls, with ends of lines and tabs; marks of direction; letters of no width; blanks
+    These are controls, with ends of lines and tabs; marks of direction; letters of no width; blanks
     but for the plain one; bytes that are no UTF-8.
 
     >>> printable("a\x1b]0;b\x07\ndone \u202egpj.exe \udcff")

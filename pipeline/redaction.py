@@ -1,7 +1,7 @@
-"""Texts without the secrets of URLs: user, password, query and fragment are none of a message's.
+"""Remove the secrets of URLs from texts: user, password, query and fragment.
 
-Libraries tell them in other forms than they were given in, and without the URL that they are of. So
-the secrets of every address that is named are remembered, and left out wherever they turn up.
+Libraries write them in other forms than the caller, and without their URL. So the secrets of every
+address that a message names are remembered, and removed wherever they appear.
 """
 
 from __future__ import annotations
@@ -11,35 +11,35 @@ from collections.abc import Iterator
 from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
 _QUERY = re.compile(r"(://[^\s'\"<>?#]*)[?#][^\s'\"<>]*")
-"""The query or fragment of a URL."""
+"""A URL up to its path, and its query or fragment."""
 _VERSION = re.compile(r"\?(?:branch|tag|snapshot)=[\w./-]+$")
 """The query of a repository: it names a version, which is no secret."""
 _BARE = re.compile(r"[?&][\w.~%+$-]+=[^\s'\"<>]*")
-"""The query of what is no URL any more: of a path, of a key."""
+"""A query without a URL: behind a path or a key."""
 _ENCODED = re.compile(r"%3[Ff][\w.~%+-]+%3[Dd][^\s'\"<>]*")
-"""A query that was taken for a part of a path."""
+"""A query that a library encoded as a part of a path."""
 _USER = re.compile(r"(?<=//)(?:[^/\s'\"]*|[^/\s'\":]*:(?!:|\d+(?:/|$))(?:(?!://)[^\s'\"])*)@")
 """User and password. A password may have any character in it, also where it must not; a port has
 digits only."""
 _HEADER = re.compile(r"(authorization['\"]?\s*[:=]\s*['\"]?)(?:\w+ )?[^\s'\"]+", re.IGNORECASE)
 _LEAST = 5
-"""Letters of a name and a value that are left out wherever they are: less may be anything."""
+"""Least letters of `name=value` that are removed anywhere: fewer may be any text."""
 _WORD = 24
-"""Letters of no word."""
+"""Least letters of a text that can be no word."""
 _REMEMBERED = 1000
-"""Secrets: a process may name addresses for years."""
+"""Most secrets that are remembered: a process may name addresses for years."""
 _secrets: tuple[str, ...] = ()
 
 
 def without_secrets(text: str) -> str:
-    """Drop user, password, query and fragment of every URL in a text, and remembered secrets.
+    """Remove user, password, query and fragment of every URL in a text, and remembered secrets.
 
     >>> without_secrets("GET https://me:hush@host:8/a.zarr/?token=hush failed")
     'GET https://host:8/a.zarr/ failed'
     >>> without_secrets("http://me:hu/s@h@host/a and s3://bucket/a@b")
     'http://host/a and s3://bucket/a@b'
-    >>> without_secrets("zip://a.zarr::https://me:hush@host/b.zip?sig=hush is not there")
-    'zip://a.zarr::https://host/b.zip is not there'
+    >>> without_secrets("zip://a.zarr::https://me:hush@host/b.zip?sig=hush is missing")
+    'zip://a.zarr::https://host/b.zip is missing'
     """
     known = "|".join(map(re.escape, sorted(_secrets, key=len, reverse=True)))
     text = re.sub(f"[?&#;]*(?:{known})", "", text) if known else text
@@ -59,7 +59,7 @@ def shown_address(address: str) -> str:
 
 
 def _link(link: str) -> str:
-    """Return one of the URLs that are chained in an address."""
+    """Return one link of a chain of URLs without its secrets."""
     scheme, found, rest = link.partition("://")
     if not found:
         return link
@@ -74,21 +74,21 @@ def _link(link: str) -> str:
 
 def _remember(user: str, query: str) -> None:
     global _secrets  # noqa: PLW0603 # one tuple for another, which other threads may be reading
-    told = [query, *re.split("[&;#]", query)]
+    secrets = [query, *re.split("[&;#]", query)]
     name, colon, password = user.partition(":")
     if colon:  # without it, it may be a container of Azure
-        told += [user, f"password={unquote(password)!r}", f"{unquote(name)}:{unquote(password)}"]
-    forms = [form for one in told if _is_secret(one) for form in _forms(one)]
+        secrets += [user, f"password={unquote(password)!r}", f"{unquote(name)}:{unquote(password)}"]
+    forms = [form for one in secrets if _is_secret(one) for form in _forms(one)]
     _secrets = tuple(dict.fromkeys([*forms, *_secrets]))[:_REMEMBERED]
 
 
 def _is_secret(text: str) -> bool:
-    """Return True if a text belongs to one address only, and is not a word of messages."""
+    """Return whether a text belongs to one address only, and is no word of messages."""
     return len(text) >= _LEAST if re.search("[=:]", text) else len(text) >= _WORD
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """Yield a secret as libraries may write it."""
+    """Yield the forms in which libraries may write a secret."""
     yield from (secret, unquote(secret), unquote_plus(secret))
     for plain in (unquote(secret), unquote_plus(secret)):
         yield from (quote(plain, safe="=&"), quote_plus(plain, safe="=&"), quote(plain, safe=""))

@@ -1,4 +1,4 @@
-"""Selections of an array's axes: entries as in NumPy, each for one axis alone."""
+"""Selections of an array's axes: entries, as NumPy has them, each of one axis alone."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _KINDS = "an integer, a slice, a list of integers or of bools, or Ellipsis"
 
 
 def select(cells: Sequence[Cells], selection: Selection = None) -> tuple[Axis, ...]:
-    """Apply a selection to every axis: as NumPy indexing takes it, but that lists are crossed.
+    """Apply a selection to every axis, as NumPy indexing does, but each list to its axis alone.
 
-    Axes have their elements in the order that was asked for.
+    Axes have their elements in the requested order.
 
     Parameters
     ----------
     cells
-        Where each axis is cut.
+        The cells of each axis.
     selection
         Integers, slices, Ellipsis; lists and arrays of integers or bools, each of one axis.
 
@@ -53,27 +53,28 @@ def expanded(selection: Selection, ndim: int) -> list[Index]:
     Raises
     ------
     PlanError
-        If there are too many.
+        If a selection has more entries than axes, or more than one Ellipsis.
     """
     given = list(selection) if isinstance(selection, tuple) else [selection]
     if selection is None:
         given = []
     dots = [n for n, entry in enumerate(given) if entry is Ellipsis]
     if len(dots) > 1:
-        raise PlanError(f"selection {shown(selection)!r} has more than one Ellipsis")
+        raise PlanError(f"selection {selection_text(selection)!r} has more than one Ellipsis")
     missing = ndim - (len(given) - len(dots))
     if missing < 0:
         raise PlanError(
-            f"selection {shown(selection)!r} has {len(given) - len(dots)} entries for {ndim} axes"
+            f"selection {selection_text(selection)!r} has {len(given) - len(dots)} entries "
+            f"for {ndim} axes"
         )
     at = dots[0] if dots else len(given)
     return [*given[:at], *[slice(None)] * missing, *given[at + len(dots) :]]
 
 
-def shown(selection: Selection) -> str:
-    """Write a selection as it stands in brackets; of long lists the beginning.
+def selection_text(selection: Selection) -> str:
+    """Return a selection as NumPy writes it in brackets; long lists are shortened.
 
-    >>> shown((slice(None, None, -1), ..., [1, 2], 5))
+    >>> selection_text((slice(None, None, -1), ..., [1, 2], 5))
     '::-1, ..., [1, 2], 5'
     """
     each = selection if isinstance(selection, tuple) else (selection,)
@@ -91,7 +92,7 @@ def _entry_text(entry: Any) -> str:
 
 
 def slice_text(entry: slice) -> str:
-    """Write a slice as it stands in brackets.
+    """Return a slice as NumPy writes it in brackets.
 
     >>> slice_text(slice("2001-01", None)), slice_text(slice(2, 5, 2))
     ('2001-01:', '2:5:2')
@@ -119,11 +120,11 @@ def _range(number: int, size: int, entry: slice) -> range:
     try:
         return range(size)[entry]
     except (TypeError, ValueError) as error:
-        raise PlanError(f"selection {shown(entry)!r} on axis {number}: {error}") from None
+        raise PlanError(f"selection {selection_text(entry)!r} on axis {number}: {error}") from None
 
 
 def _array(number: int, entry: Index) -> np.ndarray:
-    """Return integers or bools as an array; one integer as one without axes."""
+    """Return integers or bools as an array; an integer has no axes."""
     if isinstance(entry, (str, bytes, bool, np.bool_)) or entry is None:
         raise _none(number, entry)
     try:

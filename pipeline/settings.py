@@ -1,6 +1,6 @@
-"""Settings of chunkfold in Dask's configuration: `dask.config.set`, its files, variables.
+"""Read chunkfold's settings in Dask's configuration: `dask.config.set`, files, variables.
 
-A variable has the name of its setting: `DASK_CHUNKFOLD__REMOTE__ABSENT_STATUS=403`.
+A variable is named after its setting: `DASK_CHUNKFOLD__REMOTE__ABSENT_STATUS=403`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from chunkfold.http_denials import ABSENT
 
 ABSENT_STATUS = "chunkfold.remote.absent-status"
 ALLOWED = "allow_targets"
-"""The option for the prefixes of addresses to which references may lead."""
+"""Name of the option with prefixes of addresses to which references may lead."""
 ALLOW_TARGETS = "chunkfold.store.allow-targets"
 _DASHBOARD = "chunkfold.dashboard.address"
 _REQUESTS = "chunkfold.remote.requests"
@@ -25,51 +25,51 @@ REQUESTS = 100
 """Most requests in flight for each host, of all workers of one machine together."""
 WORKER_LOSSES = "chunkfold.workers.losses"
 LOSSES = 4
-"""Workers that a task loses before it is taken for what kills them."""
+"""Workers that a task may lose before the run ends: the task may be what kills them."""
 RETRY_S = 60.0
-"""Seconds for which a request is repeated that fails by the server's or the network's fault."""
+"""Time during which a request is retried that fails by the server's or the network's fault, s."""
 STALL_S = 30.0
-"""Longest time in an answer without any byte."""
+"""Longest time in an answer without any byte, s."""
 STORE_S = 180.0
-"""Longest time for a read of a store: a server may be away for a minute."""
+"""Longest time for a read of a store, s: a server may be away for a minute."""
 METADATA_BYTES = 64 << 20
-"""Most that an object of metadata may have; consolidated ones of ten thousand arrays have 15 MB."""
+"""Most bytes of an object of metadata; consolidated ones of ten thousand arrays have 15 MB."""
 StorageOptions = Mapping[str, Any]
-"""`absent_status`, of `ABSENT`; `allow_targets`, as `allowed_targets` has it; all else is of
-obstore: `skip_signature` or `region`, say."""
+"""`absent_status`, one of `ABSENT`; `allow_targets`, as in `allowed_targets`; all others are
+obstore's, such as `skip_signature` or `region`."""
 
 
 def absent_statuses(options: StorageOptions) -> Collection[int]:
-    """Return statuses that mean that an object is not stored, as options or settings have them.
+    """Return the HTTP statuses that mean that an object is not stored, by options or settings.
 
     Raises
     ------
     PlanError
-        If one of them cannot mean that.
+        If a status is none of `ABSENT`.
     """
     given = options.get("absent_status", dask.config.get(ABSENT_STATUS, ()))
     statuses = given if isinstance(given, (list, tuple, set, frozenset)) else (given,)
     for status in statuses:
         if isinstance(status, bool) or status not in ABSENT:
             raise PlanError(
-                f"absent_status is {status!r}; of what they do not have servers may answer "
-                f"{' or '.join(map(str, ABSENT))}, beside 404"
+                f"absent_status is {status!r}; give a status of a missing object, "
+                f"other than 404: {' or '.join(map(str, ABSENT))}"
             )
     return statuses
 
 
 def with_targets(options: StorageOptions | None, allowed: Any) -> StorageOptions:
-    """Return options with prefixes of addresses to which references may lead; None: no more."""
+    """Return options with prefixes of addresses to which references may lead; None adds none."""
     return dict(options or {}) | ({} if allowed is None else {ALLOWED: allowed})
 
 
 def allowed_targets(options: StorageOptions) -> tuple[str, ...]:
-    """Return prefixes of addresses to which references may lead, as options or settings have them.
+    """Return the prefixes of addresses to which references may lead, by options or settings.
 
     Raises
     ------
     PlanError
-        If they are no texts.
+        If a prefix is no text.
     """
     given = options.get(ALLOWED, dask.config.get(ALLOW_TARGETS, None))
     given = () if given is None else given
@@ -89,13 +89,13 @@ def most_requests() -> int:
     Raises
     ------
     PlanError
-        If it is no such number.
+        If the setting is no such number.
     """
     return _count(_REQUESTS, REQUESTS)
 
 
 def retry_seconds() -> float:
-    """Return how long a request is tried again: `chunkfold.remote.retry`; see `_time`."""
+    """Return for how long a request is retried: `chunkfold.remote.retry`; see `_time`."""
     return _time("chunkfold.remote.retry", RETRY_S)
 
 
@@ -115,7 +115,7 @@ def metadata_bytes() -> int:
     Raises
     ------
     PlanError
-        If it is no such number.
+        If the setting is no such number.
     """
     name = "chunkfold.store.metadata-bytes"
     given = dask.config.get(name, METADATA_BYTES)
@@ -134,18 +134,18 @@ def worker_losses() -> int:
     Raises
     ------
     PlanError
-        If it is no such number.
+        If the setting is no such number.
     """
     return _count(WORKER_LOSSES, LOSSES)
 
 
 def dashboard_address() -> str:
-    """Return where a local cluster's dashboard listens: `chunkfold.dashboard.address`.
+    """Return the address of a local cluster's dashboard: `chunkfold.dashboard.address`.
 
     Raises
     ------
     PlanError
-        If it is no such place.
+        If the setting is no HOST:PORT.
     """
     given = dask.config.get(_DASHBOARD, "127.0.0.1:0")
     if not re.fullmatch(r"[\w.-]*:\d{1,5}", str(given)):
@@ -169,11 +169,11 @@ WAITS: Mapping[str, float] = {
     "chunkfold.run.tell": 10.0,
     "chunkfold.close": 15.0,
 }
-"""Seconds to wait for each event on a cluster, as in docs/how-it-works.md."""
+"""Longest waits on a cluster, in seconds; docs/how-it-works.md says for what."""
 
 
 def wait_seconds(name: str) -> float:
-    """Return how long something is waited for: a setting of `WAITS`; see `_time`."""
+    """Return a longest wait, in seconds: a setting of `WAITS`; see `_time`."""
     return _time(name, WAITS[name])
 
 
@@ -190,7 +190,7 @@ def _time(name: str, default: float) -> float:
     Raises
     ------
     PlanError
-        If it is no time, or none at all.
+        If it is no time, or not above 0.
     """
     given = dask.config.get(name, default)
     try:

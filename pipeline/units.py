@@ -1,4 +1,4 @@
-"""Numbers for people, and of people."""
+"""Write numbers for people, and read numbers that people write."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def integer(text: str) -> int:
     Raises
     ------
     ValueError
-        If it is none.
+        If it is no such text.
 
     >>> integer(" -10 ")
     -10
@@ -57,7 +57,7 @@ def number(text: str) -> float:
     Raises
     ------
     ValueError
-        If it is none.
+        If it is no such text.
 
     >>> number("-1.5e3")
     -1500.0
@@ -80,7 +80,7 @@ def size_bytes(text: str) -> int:
     Raises
     ------
     ValueError, OverflowError
-        If it is none.
+        If it is no such text.
 
     >>> size_bytes("1.5 KiB"), size_bytes("5")
     (1536, 5)

@@ -35,8 +35,8 @@ def _method(op: str) -> Callable[..., Any]:
 class Reductions:
     """Reductions of what xarray opened from a Zarr: `ds.chunkfold.mean("time")`."""
 
-    def __init__(self, held: xr.DataArray | xr.Dataset) -> None:
-        self._held = held
+    def __init__(self, data: xr.DataArray | xr.Dataset) -> None:
+        self._data = data
 
     def reduce(self, op: Op | Sequence[Op], dim: DimNames = None, **given: Any) -> Any:
         """Reduce along some axes, by name; None or `...`: all of them.
@@ -47,10 +47,10 @@ class Reductions:
         if "axis" in given:
             raise PlanError(f"axis is {given['axis']!r}: name axes by dim=, as dim='time'")
         axis: Any = None if dim is ... else [*dim] if isinstance(dim, AbstractSet) else dim
-        return reduce(self._held, op, axis=axis, **given)
+        return reduce(self._data, op, axis=axis, **given)
 
     def __getattr__(self, name: str) -> Any:
-        """Say how reductions are asked for that are no methods."""
+        """Name the way to ask for reductions that are no methods."""
         with suppress(MonoidError):
             if not name.startswith("_") and as_monoid(name):
                 raise AttributeError(f"there is no method {name!r}: write .reduce({name!r}, dim)")

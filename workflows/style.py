@@ -12,10 +12,10 @@ from rich.table import Table
 
 from chunkfold.bad_chunks import Skipped
 from chunkfold.kernels.catalogue.finish_functions import BIN
-from chunkfold.kernels.tuning.explained import Reason
+from chunkfold.kernels.tuning.reasons import Reason
 from chunkfold.printable import printable
 from chunkfold.units import size_text
-from chunkfold.worker.block_report import DeviceReport, told_apart
+from chunkfold.worker.block_report import DeviceReport, distinct_names
 from chunkfold.workflows.consoles import err, lines, out
 from chunkfold.workflows.density import extent, heights
 
@@ -185,7 +185,7 @@ def reason_table(reasons: Sequence[Reason]) -> Table:
 def device_table(devices: Mapping[str, DeviceReport], seconds: float) -> Table:
     """Say which device folded how much, with which variant."""
     made = table("device", "uuid", "variant", "#blocks", "#GiB", "#GiB/s")
-    specs = told_apart(entry.device for entry in devices.values())
+    specs = distinct_names(entry.device for entry in devices.values())
     for identity, entry in devices.items():
         gib = entry.nbytes / 2**30
         rate = f"{gib / seconds:.2f}" if seconds else "-"
@@ -200,7 +200,7 @@ def pass_table(devices: Mapping[str, DeviceReport]) -> Table:
         "device", "kernel", "#pass", "#launches", "#queued ms", "#run ms",
         "#first queued ms", "#first run ms",
     )  # fmt: skip
-    specs = told_apart(entry.device for entry in devices.values())
+    specs = distinct_names(entry.device for entry in devices.values())
     for identity, entry in devices.items():
         for (kernel, number), times in sorted(entry.profile.items(), key=lambda e: e[0][::-1]):
             nanoseconds = (times.wait_ns, times.run_ns, times.first_wait_ns, times.first_run_ns)

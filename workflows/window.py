@@ -15,7 +15,7 @@ from distributed import get_client
 from chunkfold.errors import ClusterError
 from chunkfold.running.on_cluster import OnCluster
 from chunkfold.settings import wait_seconds
-from chunkfold.suspend_clock import Awake
+from chunkfold.suspend_clock import SuspendClock
 
 T = TypeVar("T")
 _SETTLE_DEADLINE_S = 20.0
@@ -60,10 +60,10 @@ def in_window(call: Callable[[T], None], items: Iterable[T]) -> None:
 
 def _ended(makers: _Makers, begun: set[Future[None]]) -> set[Future[None]]:
     """Wait for some to end."""
-    awake = Awake()
+    clock = SuspendClock()
     stall, absent = wait_seconds("chunkfold.run.stall"), wait_seconds("chunkfold.workers.absent")
     while not (ended := wait(begun, _LOOK_EVERY_S, FIRST_COMPLETED).done):
-        quiet = awake.seconds()
+        quiet = clock.seconds()
         if makers.unheard(quiet) > absent:
             raise ClusterError(f"there was no worker for {absent:.0f} s: start some")
         if quiet > stall:

@@ -20,7 +20,7 @@ from tenacity import (
     wait_fixed,
 )
 
-from chunkfold.deadline import awaited, in_background, within
+from chunkfold.deadline import awaited, in_background, with_deadline
 from chunkfold.errors import ClusterError, DeviceError
 from chunkfold.kernels import Device
 from chunkfold.kernels.decode.decode_rates import DecodeRates
@@ -116,16 +116,16 @@ class DeviceWorkers:
             wait_seconds("chunkfold.workers.join"),
             wait_seconds("chunkfold.workers.answer"),
         )
-        workers = within(answer, "the scheduler's answer", self.there)
+        workers = with_deadline(answer, "the scheduler's answer", self.there)
         reached: Any = self._client.scheduler  # None, had it not answered
         if not workers:
             with contextlib.suppress(TimeoutError), self._task_to_do():
-                within(
+                with_deadline(
                     join + answer,
                     "a first worker",
                     lambda: self._client.wait_for_workers(1, timeout=join),
                 )
-            workers = within(answer, "the scheduler's answer", self.there)
+            workers = with_deadline(answer, "the scheduler's answer", self.there)
         if not workers:
             address = reached.address
             raise ClusterError(

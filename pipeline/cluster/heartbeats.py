@@ -25,7 +25,7 @@ from distributed import Client
 
 from chunkfold.cluster.scheduler_calls import on_loop
 from chunkfold.settings import wait_seconds
-from chunkfold.suspend_clock import Awake
+from chunkfold.suspend_clock import SuspendClock
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Watchman:
 
     def __init__(self, client: Client, useful: Callable[[Mapping[str, Any]], bool]) -> None:
         self._client, self._useful = client, useful
-        self._awake = Awake()
+        self._clock = SuspendClock()
         self._asking: Future[Any] | None = None
         self._asked = self._answered = 0.0
         self.beats = Heartbeats()
@@ -108,7 +108,7 @@ class Watchman:
 
         To be called often.
         """
-        now, every = self._awake.seconds(), wait_seconds("chunkfold.workers.ask")
+        now, every = self._clock.seconds(), wait_seconds("chunkfold.workers.ask")
         fresh = self._asking is not None and self._asking.done() and self._take(now, every)
         if self._asking is not None and now - self._asked > wait_seconds(
             "chunkfold.workers.answer"
@@ -128,7 +128,7 @@ class Watchman:
 
     def unanswered(self) -> float:
         """Return for how long the scheduler has not answered, in seconds."""
-        return self._awake.seconds() - self._answered
+        return self._clock.seconds() - self._answered
 
     def _take(self, now: float, every: float) -> bool:
         answer, self._asking = self._asking, None

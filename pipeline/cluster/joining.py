@@ -21,7 +21,7 @@ from chunkfold.cluster.starting import (
     end_those_that_start,
     words_of,
 )
-from chunkfold.deadline import ended, within
+from chunkfold.deadline import ended, with_deadline
 from chunkfold.errors import ClusterError
 from chunkfold.planning.workers import THREADS, Post
 from chunkfold.settings import wait_seconds
@@ -45,7 +45,7 @@ def connect(
     secured = checked_security(address, "client", security)
     # A client that fails to connect leaves a trail; this does not.
     reaching = reach(address, deadline_s, secured, "client")
-    within(2 * deadline_s, "a scheduler", lambda: asyncio.run(reaching))
+    with_deadline(2 * deadline_s, "a scheduler", lambda: asyncio.run(reaching))
     return _PunctualClient(address, timeout=deadline_s, set_as_default=False, security=secured)
 
 

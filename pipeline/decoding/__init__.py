@@ -1,1 +1,1 @@
-"""Stored bytes become elements, in memory that is given."""
+"""Decode stored bytes into given memory: codecs, shards, many chunks by one call."""

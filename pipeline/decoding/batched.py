@@ -1,7 +1,6 @@
 """Decode several stored chunks in one call: frames of some codecs may stand one behind another.
 
-Each call into a codec gives Python's lock away, and then waits for it: two threads decoded chunks
-of 1 MB at 2.8 GB/s one by one, and at 2.9 to 3.0 two or four at a time.
+Each call into a codec releases Python's lock, and then waits for it: fewer calls wait less.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from chunkfold.decoding.decode_units import InTurn, Out, leads, target_in, view
 from chunkfold.stores.objects import decode_clock, scratch
 
 JOINED_BYTES = 2 << 20
-"""Decoded in one call, at most: caches hold that and what it is decoded from."""
+"""Most bytes decoded in one call: caches hold these and their stored bytes."""
 
 
 _NOTHING = np.empty(0, np.uint8)
@@ -31,35 +30,35 @@ class Chunk(Protocol):
     def read(self, memory: memoryview) -> int:
         """Read its stored bytes into memory; return how many, if they are fewer than that.
 
-        It may raise anything; `decode` then says what is wrong.
+        It may raise anything; `decode` then raises the error that names the fault.
         """
 
     def decode(self, target: np.ndarray) -> None:
-        """Read it by itself, and decode what is wanted of it.
+        """Read it by itself, and decode the wanted part of it.
 
         Raises
         ------
         ChunkError, ValueError
-            If that does not go.
+            If the chunk cannot be read or decoded.
         """
 
 
 WantedChunk = tuple[Chunk | None, Slices, Slices, bool]
-"""A chunk, None if it is not stored; what is taken of it, where that is in the region, and whether
-it is all of it."""
+"""A chunk, None if it is not stored; the slices taken of it, their place in the region, and whether
+they are the whole chunk."""
 
 
 _Waiting = tuple[Chunk, int, Slices]
-"""A chunk that was read: it, where its first byte goes, and where it is in the region."""
+"""A chunk that was read, the offset of its first decoded byte, and its place in the region."""
 
 
 def joinable(nbytes: int) -> bool:
-    """Whether chunks of so many decoded bytes are small enough to be joined."""
+    """Return whether chunks of `nbytes` decoded bytes are small enough to be joined."""
     return 0 < 2 * nbytes <= JOINED_BYTES
 
 
 def decode_alone(chunk: Chunk | None, target: np.ndarray, fill: Any) -> None:
-    """Decode what is wanted of a chunk, or fill if it is not stored; raises as `Chunk.decode`."""
+    """Decode the wanted part of a chunk, or fill if it is not stored; raises as `Chunk.decode`."""
     if chunk is None:
         target[...] = fill
     else:
@@ -69,17 +68,17 @@ def decode_alone(chunk: Chunk | None, target: np.ndarray, fill: Any) -> None:
 def decode_joined(
     codec: Codec, shape: tuple[int, ...], fill: Any, chunks: Iterable[WantedChunk], out: Out
 ) -> Iterator[None]:
-    """Decode chunks into `out`, those that go side by side there in one call.
+    """Decode chunks into `out`: neighbours in its memory by one call.
 
-    Where they go in turn it stops whenever there is no room for another: all is there then that
-    has a place. It is one loop, of few calls, for between two megabytes Python's caches are cold.
+    If `out` is `InTurn`, it yields whenever `out` has no room for another chunk, with all chunks
+    before decoded. It is one loop of few calls, since caches are cold for Python between chunks.
 
     Parameters
     ----------
     codec
-        One that joins.
+        A codec whose frames may stand one behind another.
     shape
-        Of each chunk.
+        The shape of each chunk.
     fill
         The elements of chunks that are not stored.
 
@@ -93,7 +92,7 @@ def decode_joined(
     assert into is not None
     turn = out if isinstance(out, InTurn) else None
     memory = out.memory if isinstance(out, InTurn) else out
-    # Where there are gaps in memory, nothing is side by side.
+    # Memory with gaps has no neighbours.
     decoded = memory.reshape(-1).view(np.uint8) if memory.flags.c_contiguous else _NOTHING
     elements = math.prod(shape)
     nbytes = elements * memory.itemsize
@@ -101,7 +100,7 @@ def decode_joined(
     stored = scratch.room("joined", JOINED_BYTES + room).data
     waiting: list[_Waiting] = []
     used = 0
-    """Stored bytes of those that wait."""
+    """Stored bytes of the chunks that wait."""
     decode = partial(_decode, into, decoded, nbytes, out, waiting)
     for chunk, source, within, whole in chunks:
         begin = _begin_of(out, source, within, shape, whole)
@@ -120,7 +119,7 @@ def decode_joined(
             if turn is not None:
                 turn.used += elements if whole else elements_of(within)
         no_room = turn is not None and turn.left < elements
-        # What leads a chunk is decoded before anything is written behind it.
+        # A leading part is decoded with its whole chunk: nothing may stand behind it yet.
         if waiting and (no_room or not whole or len(waiting) == most or len(stored) - used < room):
             decode(stored[:used])
             used = 0
@@ -131,7 +130,7 @@ def decode_joined(
 
 
 def _begin_of(out: Out, source: Slices, within: Slices, shape: tuple[int, ...], whole: bool) -> int:
-    """Return where the first byte of a chunk goes, if it may be decoded there; else -1."""
+    """Return the offset of a chunk's first decoded byte in `out`; -1 if it cannot be joined."""
     if isinstance(out, InTurn):
         leading = whole or leads(source, shape)
         return out.used * out.memory.itemsize if leading else -1
@@ -143,11 +142,11 @@ def _begin_of(out: Out, source: Slices, within: Slices, shape: tuple[int, ...], 
 def _read(
     chunk: Chunk, memory: StoredBytes, frame_bytes: Callable[[StoredBytes], int | None], nbytes: int
 ) -> int:
-    """Read a chunk; return its bytes, or 0 if it is not one frame of so many decoded bytes."""
+    """Return the size of a stored chunk; 0 if it is not one frame of `nbytes` decoded bytes."""
     try:
         count = chunk.read(memory)
         return count if count < len(memory) and frame_bytes(memory[:count]) == nbytes else 0
-    except Exception:  # noqa: BLE001 # whatever it is: it is read again, with more care
+    except Exception:  # noqa: BLE001 # `decode` reads it again, and names the fault
         return 0
 
 
@@ -159,12 +158,12 @@ def _decode(
     waiting: list[_Waiting],
     stored: StoredBytes,
 ) -> None:
-    """Decode those that wait, in one call; one by one if that fails, for some are damaged."""
+    """Decode the chunks that wait in one call; if that fails, one by one: some are damaged."""
     first = waiting[0][1]
     try:
         with decode_clock:
             into(stored, decoded[first : first + len(waiting) * nbytes])
-    except Exception:  # noqa: BLE001 # which of them, they say themselves
+    except Exception:  # noqa: BLE001 # each chunk raises its own error below
         for chunk, begin, within in waiting:
             if isinstance(out, InTurn):
                 chunk.decode(out.at(begin // out.memory.itemsize, within))

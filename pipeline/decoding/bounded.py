@@ -1,8 +1,7 @@
 """Undo any codec of numcodecs, and make no more bytes of a chunk than its shape can need.
 
-Most decoders take their word for the decoded size from the stored bytes, or have no bound at all:
-of 40 kB there may come 32 GiB. What is no decoder of stored bytes, but a filter, makes no more
-than some bytes of each byte.
+Most decoders believe the decoded size that the stored bytes name, or have no bound at all: 40 kB
+may become 32 GiB. Filters make no more than some bytes of each byte.
 """
 
 from __future__ import annotations
@@ -18,27 +17,27 @@ import numpy as np
 from chunkfold.decoding.codecs import StoredBytes, chain_of, of_another_size, room_of
 
 _WIDEST = 16
-"""Bytes of the widest element: a filter may make it of one of a byte, or the other way round."""
+"""Bytes of the widest element: a filter may turn elements of a byte into such, or back."""
 _LZMA_MEMORY = 1 << 28
-"""Bytes that lzma may take for what it looks back at: its highest preset takes a quarter."""
+"""Bytes of lzma's dictionary, at most: its highest preset takes a quarter."""
 _COUNTED = ("vlen-utf8", "vlen-bytes", "vlen-array")
-"""Codecs that begin with a count of elements, for which they take memory at once."""
+"""Codecs whose bytes begin with a count of elements, for which they allocate memory at once."""
 
 
 def most_between(nbytes: int) -> int:
-    """Return the bytes that may stand between the codecs of a chunk of so many decoded bytes."""
+    """Return the most bytes between two codecs of a chunk of `nbytes` decoded bytes."""
     return _WIDEST * room_of(nbytes)
 
 
 def undone(codec: Any, stored: Any, most: int, elements: int) -> Any:
-    """Undo a codec of numcodecs; return what it decodes to.
+    """Undo a codec of numcodecs; return the decoded data.
 
     Parameters
     ----------
     most
-        The bytes that it may decode to.
+        Most decoded bytes.
     elements
-        The elements that a codec of texts may decode to.
+        Number of elements that a codec of texts must decode to.
 
     Raises
     ------
@@ -59,7 +58,13 @@ def undone(codec: Any, stored: Any, most: int, elements: int) -> Any:
 
 
 def undone_bytes(name: str, codec: Any, stored: StoredBytes, most: int) -> Any:
-    """Undo a codec that is known here, and say so if its header promises more than there may be."""
+    """Undo a codec that `codecs.py` knows.
+
+    Raises
+    ------
+    ValueError
+        If its header promises more than `most` bytes, or it decodes to more.
+    """
     promised = None if codec.size is None else codec.size(stored)
     if promised is not None and promised > most:
         raise ValueError(f"its {name} header says {promised:,} bytes, more than {most:,}")
@@ -69,17 +74,17 @@ def undone_bytes(name: str, codec: Any, stored: StoredBytes, most: int) -> Any:
 
 
 def refuse_larger(found: Any, most: int) -> None:
-    """Refuse what was decoded to more bytes than it may have."""
+    """Raise ValueError if decoded data have more bytes than they may."""
     nbytes = getattr(found, "nbytes", None)
     if (len(found) if nbytes is None else nbytes) > most:
         raise ValueError(f"it decodes to more than {most:,} bytes, but its shape needs fewer")
 
 
 def refuse_count(stored: StoredBytes, elements: int) -> None:
-    """Refuse texts that say that they are others than so many."""
+    """Raise ValueError if stored texts name another count than `elements`."""
     count = int.from_bytes(stored[:4], "little")
-    if len(stored) < 4 or count != elements:  # what holds the count
-        raise ValueError(f"it says that it has {count:,} texts, but its shape needs {elements:,}")
+    if len(stored) < 4 or count != elements:  # bytes of the count
+        raise ValueError(f"its header says {count:,} texts, but its shape needs {elements:,}")
 
 
 class WholeChunk:
@@ -123,7 +128,7 @@ def _unbz2(_: Any, stored: StoredBytes, most: int) -> bytes:
 
 
 def _unlzma(codec: Any, stored: StoredBytes, most: int) -> bytes:
-    """Decode as numcodecs does, which takes format and filters from the metadata."""
+    """Decode as numcodecs does: the metadata have the format and the filters."""
     filters = codec.filters
     raw = codec.format == lzma.FORMAT_RAW
     if any(one.get("dict_size", 0) > _LZMA_MEMORY for one in filters or () if raw):
@@ -137,7 +142,7 @@ def _unlzma(codec: Any, stored: StoredBytes, most: int) -> bytes:
 
 
 def _each_stream(new: Callable[[], Any], stored: StoredBytes, most: int) -> bytes:
-    """Decode streams, one behind another; what stands behind them is nothing, as to Python."""
+    """Decode streams that stand one behind another; ignore bytes behind them, as Python does."""
     found, rest = bytearray(), bytes(stored)
     while rest and len(found) <= most:
         stream, some = new(), b""

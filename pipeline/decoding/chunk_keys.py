@@ -6,11 +6,11 @@ import itertools
 from collections.abc import Callable, Sequence
 
 Key = Callable[[tuple[int, ...]], str]
-"""Names an object by its place in the grid."""
+"""Returns the key of an object by its place in the grid."""
 
 
 def spelling(key: Key, ndim: int) -> tuple[str | None, str]:
-    """Return what stands before the numbers of a key, and between them; None if it is else."""
+    """Return the prefix and the separator of keys; (None, "") if keys have another form."""
     for prefix, separator in (("c/", "/"), ("c.", "."), ("", "/"), ("", ".")):
         numbers = tuple(range(1, ndim + 1))
         if key(numbers) == prefix + separator.join(map(str, numbers)):
@@ -21,7 +21,7 @@ def spelling(key: Key, ndim: int) -> tuple[str | None, str]:
 def keys_in(key: Key, box: Sequence[range]) -> list[str]:
     """Return the keys of all places of a box, in C order.
 
-    Zarr makes one key at a time, in ten times as long.
+    Zarr makes one key at a time, which takes much longer.
 
     >>> keys_in(lambda place: "c/" + "/".join(map(str, place)), [range(1, 3), range(10, 12)])
     ['c/1/10', 'c/1/11', 'c/2/10', 'c/2/11']

@@ -1,14 +1,21 @@
-"""Codecs that an array's metadata name: which they are, and what is missing for them."""
+"""Codecs that an array's metadata name: how to install missing ones, and which to refuse.
+
+A store may be a stranger's. Most codecs turn its bytes into numbers and texts alone; `pickle` runs
+code that is stored there.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numcodecs
+import numpy as np
 
 from chunkfold.decoding.codecs import NUMCODECS, chain_of
+from chunkfold.errors import SourceError
+from chunkfold.kernels.dtypes import kind_of
 
 PACKAGES: Mapping[str, str] = {
     "pcodec": "numcodecs[pcodec]",
@@ -22,11 +29,31 @@ PACKAGES: Mapping[str, str] = {
     "crc32c": "numcodecs[crc32c]",
     "bitinfo": "xbitinfo",
 }
-"""Packages that have codecs which come with neither zarr nor numcodecs, by how those begin."""
+"""Packages with codecs that neither zarr nor numcodecs brings, by the beginning of their names."""
+_NO_COMPRESSION = ("bytes", "sharding_indexed")
+_CODE = frozenset({"pickle"})
+"""Codecs that run the code that they decode."""
+_TEXTS = frozenset({"vlen-utf8", "vlen-bytes", "json2"})
+"""Codecs that make objects: texts, and JSON's values."""
+_DATA = frozenset(
+    {
+        "adler32", "astype", "base64", "bitround", "blosc", "bytes", "bz2", "categorize", "crc32",
+        "crc32c", "delta", "endian", "fixedscaleoffset", "fletcher32", "gzip", "jenkins_lookup3",
+        "lz4", "lzma", "packbits", "pcodec", "quantize", "sharding_indexed", "shuffle",
+        "transpose", "zfpy", "zlib", "zstd",
+    }
+)  # fmt: skip
+"""Codecs that make nothing but numbers and fixed-length texts."""
+_NUMBERS, _TEXT_KINDS = "biufcmM", "SUTO"
+"""Kinds of dtypes: numbers and times; texts, of which NumPy calls some objects."""
+_PLACES = ("filters", "compressor", "codecs")
+"""Keys of an array's metadata that have its codecs."""
+_DTYPES = ("dtype", "astype", "encode_dtype", "decode_dtype")
+"""Keys of a codec's configuration that name dtypes."""
 
 
 def package_of(codec: str) -> str:
-    """Say how a codec that is not installed can be had.
+    """Name the way to install a codec.
 
     >>> package_of("numcodecs.pcodec"), package_of("mine")
     ("pip install 'numcodecs[pcodec]' has it", 'install the package that wrote it')
@@ -37,7 +64,7 @@ def package_of(codec: str) -> str:
 
 
 def unknown_codec(error: BaseException) -> str:
-    """Say which codec is not installed, and how it can be had; empty if an error is about others.
+    """Name the codec that an error misses, and its package; empty for other errors.
 
     zarr and numcodecs each have an UnknownCodecError.
     """
@@ -48,10 +75,10 @@ def unknown_codec(error: BaseException) -> str:
 
 
 def why_undecodable(metadata: Mapping[str, Any]) -> str:
-    """Say why no chunk of an array can be decoded; empty if all of its codecs are there.
+    """Say why no chunk of an array can be decoded; empty if all of its codecs are installed.
 
-    `metadata` are the array's, as they are stored. Those of format 2, and most of format 3, zarr
-    makes when it opens an array, but numcodecs' own, in format 3, when it reads the first chunk.
+    `metadata` are the array's, as they are stored. zarr makes most codecs when it opens an array,
+    but those of numcodecs in format 3 when it reads the first chunk: these are tried here.
     """
     for codec in codecs_of(metadata):
         name, configuration = codec.get("name", ""), codec.get("configuration") or {}
@@ -78,7 +105,7 @@ def codecs_of(metadata: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def codec_names(metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of an array's codecs; without those that every array has.
+    """Return the names of an array's codecs, without those that every array has.
 
     >>> codec_names({"zarr_format": 2, "filters": [{"id": "delta"}], "compressor": {"id": "lz4"}})
     ('delta', 'lz4')
@@ -87,4 +114,74 @@ def codec_names(metadata: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys(names) if name not in _NO_COMPRESSION)
 
 
-_NO_COMPRESSION = ("bytes", "sharding_indexed")
+def refuse_code(array: Any, name: str) -> None:
+    """Refuse an array whose codecs run stored code, even if numcodecs is set to allow it.
+
+    Raises
+    ------
+    SourceError
+        If it has such a codec, in shards and their index too.
+    """
+    for codec in names_at_any_depth(array.metadata.to_dict()):
+        if codec in _CODE:
+            raise SourceError(
+                f"{name}: its codec {codec!r} runs code that is stored in it: it is not decoded; "
+                "whoever trusts it can write it anew with another codec"
+            )
+
+
+def why_not_decoded(array: Any) -> str:
+    """Say why an array that no caller named is not decoded; empty if its codecs make data only.
+
+    >>> import zarr
+    >>> why_not_decoded(zarr.create_array({}, shape=(2,), dtype="i4"))
+    ''
+    """
+    stored = array.metadata.to_dict()
+    dtype, shown = np.dtype(array.dtype), repr(stored.get("dtype") or stored.get("data_type"))
+    codecs = list(names_at_any_depth(stored))
+    texts = [one for one in codecs if one in _TEXTS]
+    if strange := [one for one in codecs if one not in _DATA | _TEXTS]:
+        return f"its codec {strange[0]!r} is not known to decode to data only"
+    if not (kind_of(dtype) in _NUMBERS or dtype.kind in _TEXT_KINDS):
+        return f"its dtype {shown} is neither numeric, nor a time, nor text"
+    if len(texts) > (dtype.kind in _TEXT_KINDS) or (dtype.kind in "OT" and not texts):
+        return f"its dtype {shown} does not go with the codecs {', '.join(codecs)}"
+    odd = next((made for made in _dtypes_of(stored) if _holds_objects(made)), None)
+    return f"one of its codecs makes {odd!r}" if odd else ""
+
+
+def names_at_any_depth(stored: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of all codecs in an array's metadata, those within others too.
+
+    >>> list(names_at_any_depth({"filters": [{"id": "vlen-utf8"}], "compressor": {"id": "zlib"}}))
+    ['vlen-utf8', 'zlib']
+    """
+    for one in _configured([stored.get(place) for place in _PLACES]):
+        name = str(one.get("id") or one.get("name"))
+        yield name.rpartition("/")[2].removeprefix("numcodecs.")
+
+
+def _configured(stored: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield each mapping with an id or a name, at any depth."""
+    if isinstance(stored, Mapping):
+        if "id" in stored or "name" in stored:
+            yield stored
+        yield from _configured(list(stored.values()))
+    elif isinstance(stored, Sequence) and not isinstance(stored, str):
+        for one in stored:
+            yield from _configured(one)
+
+
+def _dtypes_of(stored: Mapping[str, Any]) -> Iterator[str]:
+    for one in _configured([stored.get(place) for place in _PLACES]):
+        settings = {**one, **(one.get("configuration") or {})}
+        yield from (str(settings[name]) for name in _DTYPES if settings.get(name) is not None)
+
+
+def _holds_objects(dtype: str) -> bool:
+    """Return whether elements of a dtype are objects; True of a text that is no dtype."""
+    try:
+        return np.dtype(dtype).hasobject
+    except TypeError:
+        return True

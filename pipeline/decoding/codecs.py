@@ -1,8 +1,8 @@
 """Undo the codecs of stored chunks, into given memory.
 
-Codecs do not notice when what they decode into is larger than what they decode: what was there
-before would stay behind the end of a chunk that is too short. So the decoded size is taken from the
-frame's header first, and a chunk whose header says something else is refused.
+Codecs do not notice if the memory is larger than the decoded chunk: old bytes would stay behind the
+end of a chunk that is too short. So the decoded size is read from the frame's header first, and a
+chunk whose header has another size is refused.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class Codec:
     """Returns the decoded bytes of what is one whole frame, if frames one behind another are
     decoded in one call; None if it is anything else. It may raise IndexError or ValueError.
 
-    Nothing else tells: of a frame that was cut a decoder takes what comes next for its end.
+    Decoders do not notice a cut frame: they read the next frame as its end.
     """
     filter: Filter | None = None
-    """Which filter it is, if it is one."""
+    """The kind of filter; None: it is no filter."""
 
 
 NUMCODECS = "numcodecs."
-"""How format 3 calls codecs that numcodecs has, and its standard has not."""
+"""Prefix by which format 3 names codecs of numcodecs that are not in its standard."""
 Chain = tuple[Codec, ...]
 """Codecs in the order in which they are undone."""
 
@@ -94,15 +94,15 @@ def undo(chain: Chain, stored: StoredBytes, out: np.ndarray) -> None:
 
 
 def of_another_size(size: int, needed: int) -> ValueError:
-    """Return what to raise of a chunk that decodes to so many bytes, not to those it needs."""
+    """Return the error of a chunk that decodes to `size` bytes where its shape needs `needed`."""
     more = " or more" if size == needed + 1 else ""  # where decoders stopped
     return ValueError(f"it decodes to {size:,} bytes{more}, but its shape needs {needed:,}")
 
 
 def room_of(nbytes: int) -> int:
-    """Return bytes that a chunk takes less than, as codecs shrink what they can and add a little.
+    """Return a bound of the stored bytes of a chunk of `nbytes` decoded bytes.
 
-    `nbytes` are its decoded bytes.
+    Codecs add little to bytes that they cannot shrink.
     """
     return nbytes + nbytes // 128 + (64 << 10)
 
@@ -134,7 +134,7 @@ def _zstd_size(stored: StoredBytes) -> int | None:
 
 
 def _zstd_content_size(descriptor: int) -> tuple[int, int]:
-    """Return where the content size stands in a frame, and its bytes; 0 if it is not there."""
+    """Return the offset of the content size in a frame, and its bytes; 0 bytes if it is missing."""
     single_segment = descriptor >> 5 & 1
     at = 5 + (1 - single_segment) + (0, 1, 2, 4)[descriptor & 3]
     return at, (single_segment, 2, 4, 8)[descriptor >> 6]
@@ -162,9 +162,9 @@ def _zstd_whole(stored: StoredBytes) -> int | None:
 
 
 def _unzstd(stored: StoredBytes, most: int) -> Any:
-    """Decode frames, of which not each says its size: numcodecs has no bound but the room for it.
+    """Decode frames, some of which do not name their size: numcodecs has no bound but its memory.
 
-    Where there is more room than bytes it says how many there are, unless each frame does.
+    If the memory is larger than the data, its error names their size, unless each frame does.
     """
     with suppress(IndexError, ValueError):
         if (size := _zstd_whole(stored)) is not None and size <= most:
@@ -184,7 +184,7 @@ def _unzstd(stored: StoredBytes, most: int) -> Any:
 def _blosc_size(stored: StoredBytes) -> int:
     """Read the sizes off the header; Blosc itself would read beyond the end of a short chunk.
 
-    What stands behind the bytes that the header counts is nothing to Blosc.
+    Blosc ignores bytes behind those that the header counts.
     """
     if len(stored) < 16:
         raise ValueError(f"it has {len(stored)} bytes, less than Blosc's header")
@@ -212,12 +212,12 @@ def _without_crc32c(stored: StoredBytes) -> StoredBytes:
 
 
 def _unzlib(stored: StoredBytes, most: int) -> bytes:
-    """Decode one stream; what stands behind it is nothing, as to zlib.decompress."""
+    """Decode one stream; ignore bytes behind it, as zlib.decompress does."""
     return _inflated(zlib.decompressobj(), stored, most)
 
 
 def _ungzip(stored: StoredBytes, most: int) -> bytes:
-    """Decode members, one behind another, as gzip.decompress, which knows no bound."""
+    """Decode members that stand one behind another, as gzip.decompress does, which has no bound."""
     found, rest = b"", stored
     while rest and len(found) <= most:
         member = zlib.decompressobj(_GZIP)
@@ -227,7 +227,7 @@ def _ungzip(stored: StoredBytes, most: int) -> bytes:
 
 
 def _inflated(stream: Any, stored: StoredBytes, most: int) -> bytes:
-    """Decode so many bytes at most and one more: of 4 MB that are damaged there may come 4 GB."""
+    """Decode at most `most` bytes and one more: 4 MB that are damaged may become 4 GB."""
     found: bytes = stream.decompress(stored, most + 1)
     if len(found) <= most and not stream.eof:
         raise EOFError("it ends before its stream does")

@@ -1,6 +1,6 @@
-"""Cut regions along a grid of cells, and say where what is taken of each goes.
+"""Cut regions along a grid of cells, and find the memory of each part.
 
-Pure functions of integers, and the memory in which chunks stand in turn.
+Pure functions of integers, and memory in which chunks stand one behind another.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import numpy as np
 from chunkfold.boxes import extents_of
 
 Cell = tuple[tuple[int, ...], tuple[slice, ...], tuple[slice, ...]]
-"""Its place in the grid, what is taken of it, and where that is in the region."""
+"""Its place in the grid, the slices taken of it, and their place in the region."""
 
 
 T = TypeVar("T")
 _AHEAD = (4, 16, 64)
-"""Found at a time: few at first, as other threads wait meanwhile to begin."""
+"""Items found at a time: few at first, since other threads wait meanwhile to begin."""
 
 
 def ahead(found: Iterator[T]) -> Iterator[T]:
-    """Find some at a time: where caches are cold, between two chunks, each takes five times that.
+    """Yield items, found some at a time.
 
-    For reading threads, which bring megabytes from one to the next.
+    Between two chunks of megabytes, reading threads find Python's caches cold.
     """
     sizes = itertools.chain(_AHEAD, itertools.repeat(_AHEAD[-1]))
     while some := list(itertools.islice(found, next(sizes))):
@@ -34,20 +34,20 @@ def ahead(found: Iterator[T]) -> Iterator[T]:
 
 
 class InTurn:
-    """Memory, of one axis, in which what is read of chunks stands one behind another."""
+    """Memory, of one axis, in which parts of chunks stand one behind another."""
 
     def __init__(self, memory: np.ndarray) -> None:
         self.memory = memory
         self.used = 0
-        """Elements that stand there. To begin anew, make it 0."""
+        """Number of elements in it. Set it to 0 to begin anew."""
 
     @property
     def left(self) -> int:
-        """Elements that there is room for."""
+        """Number of elements that still fit."""
         return self.memory.size - self.used
 
     def room(self, within: Sequence[slice]) -> np.ndarray:
-        """Return memory behind what stands there, for a box of a region."""
+        """Return the next memory for a box of a region, and count it as used."""
         box = self.at(self.used, within)
         self.used += box.size
         return box
@@ -59,11 +59,11 @@ class InTurn:
 
 
 Out = np.ndarray | InTurn
-"""Where what is read of a region goes: where it is in the region, or in turn."""
+"""Memory for a region: of its shape, or one part behind another."""
 
 
 def part_of(out: Out, within: tuple[slice, ...]) -> Out:
-    """Return where a part of the region goes."""
+    """Return the memory of a part of the region; all of it, where parts stand in turn."""
     return out if isinstance(out, InTurn) else view(out, within)
 
 
@@ -73,7 +73,7 @@ def target_in(out: Out, within: tuple[slice, ...]) -> np.ndarray:
 
 
 def view(out: np.ndarray, within: tuple[slice | int, ...]) -> np.ndarray:
-    """Return a part of an array as a view, also where there are no axes."""
+    """Return a part of an array as a view, also of an array without axes."""
     everything: tuple[Any, ...] = (*within, ...)
     part: np.ndarray = out[everything]
     return part
@@ -88,7 +88,7 @@ def cells_of(region: Sequence[slice], shape: Sequence[int]) -> Iterator[Cell]:
     if not region:
         yield (), (), ()
         return
-    # Along the first axis one by one: there may be a billion.
+    # The first axis is cut lazily: it may have a billion cells.
     first, *others = (_cuts(cut, size) for cut, size in zip(region, shape, strict=True))
     behind = [list(cuts) for cuts in others]
     for cut in first:
@@ -98,7 +98,7 @@ def cells_of(region: Sequence[slice], shape: Sequence[int]) -> Iterator[Cell]:
 
 
 def leads(source: Sequence[slice], shape: Sequence[int]) -> bool:
-    """Whether a part of a box in C order is all that stands before its last element.
+    """Return whether a part of a box in C order is all elements up to its last one.
 
     >>> leads((slice(0, 2), slice(0, 7)), (9, 7)), leads((slice(0, 2), slice(0, 6)), (9, 7))
     (True, False)
@@ -116,7 +116,7 @@ def run_of(
 ) -> tuple[int, tuple[int, ...], tuple[slice, ...]]:
     """Return the shortest run of a box in C order that holds a part of it.
 
-    That is the number of its first element, its shape, and where the part stands in that.
+    That is the number of its first element, its shape, and the place of the part in it.
 
     >>> run_of((slice(2, 3), slice(1, 6, 2), slice(0, 4)), (9, 7, 5))
     (75, (1, 5, 5), (slice(0, 1, None), slice(0, 5, 2), slice(0, 4, None)))
@@ -132,7 +132,7 @@ def run_of(
 def _cuts(region: slice, size: int) -> Iterator[tuple[int, slice, slice]]:
     """Cut a slice, of a positive step, along cells of `size`.
 
-    Yields the number of each, what is taken of it, and where that stands among all that is taken.
+    Yields the number of each cell, the slice taken of it, and its place among all that is taken.
 
     >>> list(_cuts(slice(3, 9, 3), 4))
     [(0, slice(3, 4, 3), slice(0, 1, None)), (1, slice(2, 3, 3), slice(1, 2, None))]

@@ -1,4 +1,4 @@
-"""Find the bytes of chunks without codecs that make up a region: pure functions."""
+"""Find the runs of bytes in chunks without codecs that make up a region: pure functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 LEAST_RUN_BYTES = 2048
-"""Runs that are shorter on average are sooner read by chunks, and copied."""
+"""Least average bytes of a run: shorter ones are faster read by chunks, and copied."""
 
 
 def runs_of_region(
@@ -71,7 +71,7 @@ def chunks_touched(region: Sequence[slice], chunk: Sequence[int]) -> list[range]
 
 
 def _axis_of_runs(extents: Sequence[int], ranges: Sequence[range], chunk: Sequence[int]) -> int:
-    """Return the axis from which on elements stand together, in a chunk as in the region."""
+    """Return the first axis from which elements are contiguous in a chunk and in the region."""
     axis = len(extents) - 1
     while axis and len(ranges[axis]) == 1 and extents[axis] == chunk[axis]:
         axis -= 1
@@ -85,7 +85,7 @@ def _single(cut: slice, size: int) -> np.ndarray:
 
 
 def _spans(cut: slice, size: int) -> np.ndarray:
-    """Return the same of what each chunk along an axis has of a region, and its length."""
+    """Return the same of the part of each chunk along an axis, and the length of the part."""
     first = cut.start // size
     begins = np.arange(first, (cut.stop - 1) // size + 1, dtype=np.int64) * size
     begins[0] = cut.start

@@ -16,7 +16,7 @@ from chunkfold.decoding.codecs import NUMCODECS, Codec, StoredBytes, most_stored
 from chunkfold.kernels.decode.codec_chain import FILTERS, PLAIN, CodecChain, Filter
 
 _ARITHMETIC_BYTES = 16
-"""Of the two quotients and sums that a scale and an offset make of an element."""
+"""Bytes of the two quotients and sums that a scale and an offset make from an element."""
 
 
 def filter_codec(settings: Mapping[str, Any]) -> Codec | None:

@@ -17,32 +17,32 @@ ABSENT = 2**64 - 1
 
 @dataclass(frozen=True)
 class Shards:
-    """How chunks stand in stored objects of several: behind or before them is an index.
+    """The layout of shards: stored objects of several chunks, with an index before or behind them.
 
     The index holds offset and size of each chunk, uint64, in C order (the sharding codec of Zarr's
     format 3).
     """
 
     shape: tuple[int, ...]
-    """Of a shard, in chunks."""
+    """Shape of a shard, in chunks."""
     chain: Chain
-    """Undoes the index's codecs."""
+    """Codecs of the index, in the order in which they are undone."""
     behind: bool
-    """Whether the index stands behind the chunks."""
+    """True if the index stands behind the chunks."""
 
     @property
     def index_span(self) -> Span:
-        """Where the index stands: at the beginning, or at -1, which is the end; and its bytes."""
+        """Offset of the index (0, or -1 if it stands at the end) and its bytes."""
         # Every codec of an index but its own bytes is a checksum of four.
         return (-1 if self.behind else 0, 16 * math.prod(self.shape) + 4 * len(self.chain))
 
     def index(self, shard: StoredObject) -> np.ndarray:
-        """Read the index of a shard; its shape is that in chunks, and (2,).
+        """Read the index of a shard: uint64, of shape (*chunks, 2).
 
         Raises
         ------
         ValueError
-            If there is not room for one, or it is damaged.
+            If the shard is too short for one, or it is damaged.
         """
         at, nbytes = self.index_span
         if shard.size < nbytes:
@@ -52,6 +52,6 @@ class Shards:
         return index.view("<u8").reshape(*self.shape, 2)
 
     def spans(self, shard: StoredObject, chunks: Sequence[tuple[int, ...]]) -> list[Span]:
-        """Return where chunks stand in a shard, by its index; raises as `index`."""
+        """Return the spans of chunks in a shard, by its index; raises as `index`."""
         index = self.index(shard)
         return [(int(at), int(nbytes)) for at, nbytes in (index[chunk] for chunk in chunks)]

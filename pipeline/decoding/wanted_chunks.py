@@ -1,4 +1,4 @@
-"""Chunks that are wanted of an array: objects of their own, or within a shard, which is one."""
+"""Chunks that a read wants: stored objects of their own, or chunks within a shard."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ if TYPE_CHECKING:
     from chunkfold.decoding.direct import Direct
 
 _STARTED = 256
-"""Objects that are asked for before the first of them is decoded, if there is room for so many."""
+"""Most objects that are requested before the first of them is decoded."""
 
 
 class WantedObject(NamedTuple):
-    """A stored object: a shard, or a chunk that is a file where it is joined with others."""
+    """A stored object that a read wants: a chunk, or a shard."""
 
     of: Direct
     name: str
-    """How messages call the array."""
+    """Name of the array in messages."""
     place: tuple[int, ...]
     key: str
     source: tuple[slice, ...]
     known: Expected | None
     landing: PendingResponse[Fetched | None] | None = None
-    """Where it comes, if it was asked for already."""
+    """The pending response, if the object was requested already."""
 
     @property
     def lacks(self) -> bool:
-        """Whether it is known not to be stored."""
+        """Tell whether the listing lacks it."""
         return self.known is not None and self.known.lacks(self.place)
 
     @property
     def listed(self) -> int:
-        """Bytes that it was listed with; 0 if they are not known."""
+        """Its size in bytes by the listing; 0 if it is not known."""
         return 0 if self.known is None else self.known.size_of(self.place)
 
     def started(self, objects: RemoteObjects) -> WantedObject:
-        """Ask for it, and go on."""
+        """Return it with a pending response: the request is sent, and not waited for."""
         shards, size, nbytes = self.of.shards, self.listed, self.of.nbytes
         index = spans_of = None
         if shards is not None:
@@ -62,48 +62,48 @@ class WantedObject(NamedTuple):
         return self._replace(landing=landing)
 
     def open(self) -> AbstractContextManager[StoredObject | None]:
-        """Open it, or wait for it if it was asked for."""
+        """Open it, or wait for its pending response."""
         if self.landing is not None:
             return landed(self.landing)
         index = None if self.of.shards is None else self.of.shards.index_span
         return self.of.objects.open(self.key, self.of.nbytes, index, self.of.most_stored)
 
     def check(self, found: ObjectState | None) -> None:
-        """See that it is the one that is known."""
+        """Check its state against the listing; raises as `Expected.check`."""
         if self.known is not None:
             self.known.check(self.place, found)
 
     def check_open(self, stored: StoredObject | None) -> None:
-        """See that one that was opened is the one that is known."""
+        """Check an opened object against the listing; raises as `Expected.check`."""
         if stored is None:
             self.check(None)
         elif self.compared is not None:
             self.compared(stored.state())
 
     def refuse_lacking(self, count: int) -> None:
-        """See that all chunks of a shard that are wanted are stored, where each is needed.
+        """Refuse a shard that lacks `count` wanted chunks, if each chunk is needed.
 
         Raises
         ------
         MissingError
-            If some are not.
+            If `count` is above 0 and each chunk is needed.
         """
         if count and self.known is not None and self.known.needed:
             raise MissingError(f"lacks {count:,} of its chunks that are selected")
 
     @property
     def compared(self) -> Callable[[ObjectState], None] | None:
-        """What compares its state with the listing; None if it was not listed."""
+        """The function that checks its state against the listing; None if it was not listed."""
         known = self.known
         return None if known is None or not known.listed else partial(known.check, self.place)
 
     def read(self, memory: memoryview) -> int:
-        """Read it as is: see `joined.Chunk`."""
+        """Read its stored bytes: see `batched.Chunk`."""
         assert isinstance(self.of.objects, LocalObjects)
         return self.of.objects.read_short(self.key, [memory], self.compared)
 
     def decode(self, target: np.ndarray) -> None:
-        """Decode what is taken of it: see `joined.Chunk`."""
+        """Decode the taken part of it: see `batched.Chunk`."""
         try:
             self.of.read_object(self, target)
         except Exception as error:
@@ -111,18 +111,18 @@ class WantedObject(NamedTuple):
 
 
 Wanted = tuple[WantedObject, tuple[slice, ...]]
-"""An object, and where what is taken of it goes."""
+"""An object, and the place of its taken part in the region."""
 
 
 @contextmanager
 def started(objects: RemoteObjects, wanted: Iterator[Wanted]) -> Iterator[Iterator[Wanted]]:
-    """Ask for objects before their turn comes: those behind a network are waited for.
+    """Request remote objects before their turn comes.
 
-    At its end, also by an error, the room of all that was asked for is given back, of what was
-    taken and not read too: others wait for that room, and an error holds what its frames hold.
+    At its end, also by an error, all pending responses are closed, those that were taken and not
+    read too: other reads wait for their memory, and an error's frames would keep it.
     """
     begun = WeakSet[PendingResponse[Fetched | None]]()
-    """It keeps none that was read."""
+    """Pending responses; weak, so that those that were read are freed."""
 
     def ask(one: WantedObject) -> WantedObject:
         found = one if one.lacks else one.started(objects)
@@ -152,19 +152,19 @@ class WantedInner(NamedTuple):
     of: Direct
     stored: StoredObject
     place: tuple[int, ...]
-    """In the shard."""
+    """Its place in the shard."""
     span: Span
     source: Sequence[slice]
 
     def read(self, memory: memoryview) -> int:
-        """Read it as is: see `joined.Chunk`."""
+        """Read its stored bytes: see `batched.Chunk`."""
         at, nbytes = self.span
         if nbytes < memory.nbytes:
             self.stored.read_into([memory[:nbytes]], at)
         return nbytes
 
     def decode(self, target: np.ndarray) -> None:
-        """Decode what is taken of it: see `joined.Chunk`."""
+        """Decode the taken part of it: see `batched.Chunk`."""
         try:
             if sum(self.span) > self.stored.size:
                 raise ValueError(

@@ -15,7 +15,7 @@ from chunkfold.errors import DeviceError, PlanError, SourceError
 from chunkfold.grid import Axis, Piece
 from chunkfold.kernels import CATALOGUE, Monoid, as_monoid
 from chunkfold.kernels.catalogue.named import divides_by_weights, is_known
-from chunkfold.kernels.catalogue.weight_checks import are_negative
+from chunkfold.kernels.catalogue.weighted import are_negative
 from chunkfold.kernels.dtypes import stored_name
 from chunkfold.kernels.strides import c_strides
 from chunkfold.positions import crossed

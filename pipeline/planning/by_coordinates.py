@@ -13,7 +13,7 @@ import numpy as np
 from chunkfold.errors import PlanError
 from chunkfold.grid import Axis
 from chunkfold.planning.options import Options
-from chunkfold.selections import Selection, expanded, shown
+from chunkfold.selections import Selection, expanded, selection_text
 from chunkfold.sources.axis_names import Named, axis_names, instead
 from chunkfold.sources.coordinate_positions import nothing_selected, positions_of
 from chunkfold.sources.data_arrays import DataArrays
@@ -51,7 +51,8 @@ def by_positions(options: Options, data: Source | DataArrays) -> Options:
         n = names.index(dim)
         if not (isinstance(entries[n], slice) and entries[n] == slice(None)):
             raise PlanError(
-                f"{data.name}: axis {dim!r} is selected twice, by sel and by {shown(entries[n])!r} "
+                f"{data.name}: axis {dim!r} is selected twice, by sel and by "
+                f"{selection_text(entries[n])!r} "
                 "of selection; give one of them"
             )
         entries[n] = places
@@ -80,7 +81,7 @@ def refuse_nothing(data: Named, chosen: Sequence[Axis], selection: Selection) ->
         size = axis.cells.size
         if size and not axis.length:
             raise PlanError(
-                f"{data.name}: selection {shown(entry)!r} takes nothing of axis "
+                f"{data.name}: selection {selection_text(entry)!r} takes nothing of axis "
                 f"{n if name is None else repr(name)}, whose positions run from 0 to {size - 1}; "
                 "where nothing is wanted: allow_empty=True"
             )

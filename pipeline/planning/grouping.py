@@ -14,7 +14,7 @@ from chunkfold.boxes import Slices
 from chunkfold.errors import PlanError
 from chunkfold.grid import Axis, Piece
 from chunkfold.kernels import Accumulator, Packing, bind
-from chunkfold.kernels.catalogue.bins import bin_number
+from chunkfold.kernels.catalogue.histograms import bin_number
 from chunkfold.planning.asked_labels import Asked, asked_labels
 from chunkfold.planning.group_keys import Keys, LabelCodes
 from chunkfold.planning.label_axes import laid

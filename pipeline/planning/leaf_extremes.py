@@ -10,7 +10,7 @@ import numpy as np
 
 from chunkfold.axis_cuts import Cells
 from chunkfold.kernels import Packing
-from chunkfold.kernels.monoid.further import Further
+from chunkfold.kernels.monoid.finish_context import NextPass
 from chunkfold.planning.layout import Layout
 from chunkfold.sources.source import Source
 
@@ -113,7 +113,7 @@ def has_extremes(
 
 
 def skipped_leaves(
-    each: Iterable[tuple[Layout, Sequence[Further]]], extremes: LeafExtremes | None
+    each: Iterable[tuple[Layout, Sequence[NextPass]]], extremes: LeafExtremes | None
 ) -> SkippedLeaves | None:
     """Return the leaves that no question needs any more; None if there are none.
 
@@ -135,7 +135,7 @@ def grid_of(layout: Layout) -> LeafGrid:
     return tuple((axis.cells, axis.window, axis.together, axis.split) for axis in cut)
 
 
-def _beyond(layout: Layout, extremes: LeafExtremes, further: Sequence[Further]) -> np.ndarray:
+def _beyond(layout: Layout, extremes: LeafExtremes, further: Sequence[NextPass]) -> np.ndarray:
     """Return which leaves have no element that counts any more: bool, by their numbers.
 
     The extremes of all outputs of a tile count for each of them.

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from chunkfold.kernels import Monoid
-from chunkfold.kernels.monoid.further import Further
+from chunkfold.kernels.monoid.finish_context import NextPass
 from chunkfold.planning.broadcast_inputs import BroadcastInput
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.leaf_extremes import LeafExtremes, skipped_leaves
@@ -16,7 +16,7 @@ from chunkfold.planning.plan import Plan
 from chunkfold.planning.planner import make_plan
 from chunkfold.planning.request import Request
 
-Pending = Sequence[tuple[Monoid, Further]]
+Pending = Sequence[tuple[Monoid, NextPass]]
 """Reductions that were folded, and what each asks of another read."""
 
 

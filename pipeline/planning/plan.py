@@ -31,7 +31,7 @@ from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.source import Source
 
 if TYPE_CHECKING:
-    from chunkfold.kernels.tuning.explained import Reason
+    from chunkfold.kernels.tuning.reasons import Reason
 
 
 @dataclass(frozen=True, repr=False)
@@ -260,7 +260,9 @@ class Plan:
         DeviceError
             If there is no such device, or it cannot do that.
         """
-        from chunkfold.worker.explained import source_of  # which opens devices, as plans need not
+        from chunkfold.worker.plan_kernels import (
+            source_of,  # which opens devices, as plans need not
+        )
 
         return source_of(self, device)
 
@@ -269,7 +271,7 @@ class Plan:
 
         Kernels that were not tried on the device before are tried now, as a run would do.
         """
-        from chunkfold.worker.explained import explained_for
+        from chunkfold.worker.plan_kernels import explained_for
 
         return explained_for(self, device)
 

@@ -1,1 +1,1 @@
-"""What is read for which outputs, and the threads that read it."""
+"""Decide which boxes of leaves are read for which outputs, and read them by threads."""

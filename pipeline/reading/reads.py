@@ -1,4 +1,4 @@
-"""What is read for some outputs of a tile: pure functions of a run's layout."""
+"""List the reads that bring a block's leaves to its outputs: pure functions of a run's layout."""
 
 from __future__ import annotations
 
@@ -8,28 +8,36 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from chunkfold.boxes import Slices, elements_of, extents_of
+from chunkfold.boxes import (
+    Slices,
+    elements_of,
+    extents_of,
+    overlaps,
+    shifted,
+    slabs,
+    slabs_of_cells,
+)
 from chunkfold.grid import Piece, Taken
 from chunkfold.kernels import Box, KeyedBox
 from chunkfold.kernels.geometry import OutputRun
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.rows import RowsRead
 from chunkfold.planning.work import Work
-from chunkfold.reading.box_cuts import overlaps, shifted, slabs, slabs_of_cells
-from chunkfold.reading.parts import Absent, ImplicitFill, TileLeaf, parts_of
+from chunkfold.reading.tile_leaves import Absent, ImplicitFill, TileLeaf, leaves_to_read
 from chunkfold.stores.expected import Expected
 
 
 class FoldInput(NamedTuple):
-    """What folds of a question are told of a box of a leaf."""
+    """The geometry of a box of a leaf, as the folds of a question take it."""
 
     shape: tuple[int, ...]
     box: Box
-    """What it is to the kernels."""
+    """The box as kernels take it."""
     keyed: tuple[KeyedBox, Slices] | None
-    """Where keys are, where elements have some: to the kernels, and among those of the run."""
+    """The box and its keys as kernels take them, and the place of the keys among those of the run;
+    None: elements have no keys."""
     rows: RowsRead | None
-    """Where rows of elements are that are folded first, if they are."""
+    """The rows of elements that are folded first; None: no rows are."""
 
 
 @dataclass(frozen=True)
@@ -37,51 +45,51 @@ class Read:
     """A box of a leaf that one reader brings into staging memory."""
 
     region: tuple[Taken, ...]
-    """Where it stands in the arrays."""
+    """Its place in the arrays."""
     within: Slices
-    """Where it is in the leaf."""
-    told: FoldInput
-    """What folds are told of it."""
+    """Its place in the leaf."""
+    fold_input: FoldInput
+    """Its geometry for folds of the first question."""
     nbytes: int
-    """Decoded bytes of all inputs that are stored of it, as far as it is known."""
+    """Decoded bytes of all inputs, without those known not to be stored."""
     absent: bool
-    """Whether nothing of it is stored."""
+    """True if nothing of it is stored."""
     known: tuple[Expected, ...]
-    """Of each input what is known of the leaf's objects."""
+    """The listing of the leaf's objects, for each input."""
     in_turn: bool
-    """Whether its chunks stand one after another in staging memory, not each where it is in the
-    region: so they are decoded in place, whatever their shape."""
+    """True if its chunks stand one after another in staging memory, in place of the region's
+    order: so they are decoded in place, whatever their shape."""
     kept: tuple[Box, list[OutputRun]] | None = None
-    """Where elements are that are all kept, to the kernels, and in which rows of the tile."""
+    """The box as kernels that keep all elements take it, and the tile's rows that get them."""
     leaf: tuple[int, int] = (0, 0)
-    """Of which tile it is, and of which part."""
+    """Its tile, and its part of the tile."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Extents of the box."""
-        return self.told.shape
+        """Shape of the box."""
+        return self.fold_input.shape
 
     @property
     def box(self) -> Box:
-        """What its elements are to the kernels."""
-        return self.told.box
+        """The box as kernels take it."""
+        return self.fold_input.box
 
 
 @dataclass(frozen=True)
 class OutputBox:
-    """A box of a tile's outputs, and what is folded into them."""
+    """A box of a tile's outputs, and the leaves that are folded into them."""
 
     tile: int
-    parts: Sequence[TileLeaf]
-    """In the order they are folded."""
+    leaves: Sequence[TileLeaf]
+    """Leaves in the order of the fold."""
     place: Slices
-    """The box, along the kept axes: of outputs."""
+    """The outputs along each kept axis."""
     by_cell: bool = False
-    """Whether to read cell by cell, and leave out those that cannot be read."""
+    """True: cells are read one by one, and those that cannot be read are left out."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Extents of the box."""
+        """Shape of the box."""
         return extents_of(self.place)
 
     @property
@@ -90,51 +98,51 @@ class OutputBox:
         return math.prod(self.shape)
 
     def within(self, inner: Slices) -> OutputBox:
-        """Return a part of it."""
+        """Return a box within this one."""
         return replace(self, place=shifted(self.place, inner))
 
 
 @dataclass(frozen=True)
 class Share:
-    """What a block has to do for a box of a tile's outputs."""
+    """The work of a block for a box of a tile's outputs."""
 
     tile: int
     place: Slices
-    """All of its outputs are made of as many elements."""
+    """The outputs; all have the same number of elements."""
     last: bool
-    """Whether it is the last one of its tile."""
-    parts: Sequence[TileLeaf]
-    """That are read."""
+    """True for the last one of its tile."""
+    leaves: Sequence[TileLeaf]
+    """Leaves that are read."""
     implicit: ImplicitFill
-    """Fill values more for its outputs."""
+    """Fill values of its outputs that are not read."""
     output_boxes: Sequence[OutputBox]
-    """In which its outputs are read: a buffer holds an element of each of a box's."""
+    """Boxes of its outputs: a buffer has room for an element of each output of one."""
 
 
 def shares_of(work: Work, block: Block, buffer_bytes: int, missed: Absent) -> Iterator[Share]:
-    """Yield what a block has to do, tile by tile; for `missed` see `parts_of`."""
+    """Yield the work of a block, tile by tile; for `missed` see `leaves_to_read`."""
     for tile in range(*block.tiles):
         boxes = work.layout.alike(tile)
         for number, place in enumerate(boxes, 1):
-            parts, implicit = parts_of(work, block, tile, place, missed)
-            output_boxes = output_boxes_within(work, tile, place, parts, buffer_bytes)
-            read = output_boxes if parts or not implicit else []
-            yield Share(tile, place, number == len(boxes), parts, implicit, read)
+            leaves, implicit = leaves_to_read(work, block, tile, place, missed)
+            output_boxes = output_boxes_within(work, tile, place, leaves, buffer_bytes)
+            read = output_boxes if leaves or not implicit else []
+            yield Share(tile, place, number == len(boxes), leaves, implicit, read)
 
 
-def all_outputs(work: Work, tile: int, parts: Sequence[TileLeaf]) -> OutputBox:
+def all_outputs(work: Work, tile: int, leaves: Sequence[TileLeaf]) -> OutputBox:
     """Return all outputs of a tile."""
-    return OutputBox(tile, parts, tuple(slice(0, n) for n in work.layout.tile_shape(tile)))
+    return OutputBox(tile, leaves, tuple(slice(0, n) for n in work.layout.tile_shape(tile)))
 
 
 def output_boxes_within(
-    work: Work, tile: int, place: Slices, parts: Sequence[TileLeaf], buffer_bytes: int
+    work: Work, tile: int, place: Slices, leaves: Sequence[TileLeaf], buffer_bytes: int
 ) -> list[OutputBox]:
-    """Cut a box of a tile's outputs so that a buffer holds an element of each of a part's.
+    """Cut a box of a tile's outputs so that a buffer has room for an element of each output.
 
-    Of outputs that are of several along kept axes all of these, if they fit.
+    Outputs of several elements along kept axes, as windows are, count with all of these.
     """
-    output_box = OutputBox(tile, parts, place)
+    output_box = OutputBox(tile, leaves, place)
     return [
         output_box.within(inner)
         for inner in slabs(output_box.shape, _output_bytes(work), buffer_bytes)
@@ -142,15 +150,15 @@ def output_boxes_within(
 
 
 def output_boxes_by_cell(
-    work: Work, tile: int, place: Slices, parts: Sequence[TileLeaf], buffer_bytes: int
+    work: Work, tile: int, place: Slices, leaves: Sequence[TileLeaf], buffer_bytes: int
 ) -> list[OutputBox]:
-    """Cut them further, so that no cell is of some of a box's outputs, and not of others."""
+    """Cut the same so that each cell has elements for all outputs of a box, or for none."""
     pieces = zip(work.layout.kept, work.layout.tile_pieces(tile), place, strict=True)
     cuts = [
         overlaps(work.layout.output_cuts(axis, one, work.grids_along(axis)), box)
         for axis, one, box in pieces
     ]
-    whole = [OutputBox(tile, parts, each, by_cell=True) for each in itertools.product(*cuts)]
+    whole = [OutputBox(tile, leaves, each, by_cell=True) for each in itertools.product(*cuts)]
     return [
         output_box.within(inner)
         for output_box in whole
@@ -161,10 +169,10 @@ def output_boxes_by_cell(
 def reads_of(
     work: Work, output_box: OutputBox, buffer_bytes: int, number: int = 0, of: int = 1
 ) -> Iterator[Read]:
-    """Yield what is read for a box of outputs, in pieces that staging buffers of a size hold.
+    """Yield the reads for a box of outputs, each no larger than a staging buffer.
 
-    Leaves are cut where cells meet, if these fit. All pieces, or a share: every `of`-th from
-    `number` on.
+    Leaves are cut at boundaries of cells, if these fit. All reads, or a share of them: every
+    `of`-th from the `number`-th on.
     """
     layout, found = work.layout, itertools.count()
     cut_axes = _cut_axes(work, output_box)
@@ -172,32 +180,31 @@ def reads_of(
     placed = indexed or work.keys or work.held or work.choosers or work.folded_beside
     whole_run = output_box.outputs == 1 and not placed
     in_turn = whole_run and all_in_turn(work)
-    for part in output_box.parts:
-        pieces = layout.leaf(output_box.tile, part.number)
-        for whole in _boxes(work, output_box, part, pieces, cut_axes):
-            # All outputs at a time.
+    for leaf in output_box.leaves:
+        pieces = layout.leaf(output_box.tile, leaf.number)
+        for whole in _boxes(work, output_box, leaf, pieces, cut_axes):
             for slab in _slabs(work, pieces, whole, cut_axes, buffer_bytes):
                 if next(found) % of != number:
                     continue
                 within = list(whole)
                 for n, along in zip(cut_axes, slab, strict=True):
                     within[n] = along
-                told = fold_input_of(work, pieces, within)
+                fold_input = fold_input_of(work, pieces, within)
                 yield Read(
                     region=tuple(map(Piece.taken, pieces, within)),
                     within=tuple(within),
-                    told=told,
-                    nbytes=part.nbytes * told.box.elements // part.elements,
-                    absent=part.absent,
-                    known=part.known,
+                    fold_input=fold_input,
+                    nbytes=leaf.nbytes * fold_input.box.elements // leaf.elements,
+                    absent=leaf.absent,
+                    known=leaf.known,
                     in_turn=in_turn,
                     kept=work.kept_box(pieces, within),
-                    leaf=(output_box.tile, part.number),
+                    leaf=(output_box.tile, leaf.number),
                 )
 
 
 def _cut_axes(work: Work, output_box: OutputBox) -> list[int]:
-    """Return the axes along which leaves may be cut: what is reduced into the same outputs."""
+    """Return the axes along which leaves may be cut: all elements along them have one output."""
     layout = work.layout
     kept = zip(layout.kept, output_box.shape, strict=True)
     alone = [n for n, outputs in kept if outputs == 1 and layout.axes[n].window]
@@ -205,18 +212,18 @@ def _cut_axes(work: Work, output_box: OutputBox) -> list[int]:
 
 
 def _boxes(
-    work: Work, output_box: OutputBox, part: TileLeaf, pieces: Sequence[Piece], axes: Sequence[int]
+    work: Work, output_box: OutputBox, leaf: TileLeaf, pieces: Sequence[Piece], axes: Sequence[int]
 ) -> Iterable[Slices]:
     """Return the boxes of a leaf that are read for a box of outputs."""
     layout = work.layout
     along = [slice(0, piece.length) for piece in pieces]
     for n, outputs in zip(layout.kept, output_box.place, strict=True):
         along[n] = layout.elements_along(n, pieces[n], outputs)
-    if part.cells is not None:
+    if leaf.cells is not None:
         own = [n in layout.reduced or layout.axes[n].split for n in range(len(pieces))]
         return (
             tuple(cut if cuts else whole for cuts, cut, whole in zip(own, cell, along, strict=True))
-            for cell in part.cells
+            for cell in leaf.cells
         )
     return itertools.product(
         *(
@@ -227,7 +234,7 @@ def _boxes(
 
 
 def fold_input_of(work: Work, pieces: Sequence[Piece], within: Sequence[slice]) -> FoldInput:
-    """Return what folds of a question are told of a box of a leaf."""
+    """Return the geometry of a box of a leaf for the folds of a question."""
     keyed = rows = None
     if work.keys is not None:
         keyed = work.keyed_box(pieces, within), work.keys.place(pieces, within)
@@ -250,12 +257,12 @@ def _slabs(
 
 
 def _cut_within(work: Work, axis: int, piece: Piece, along: slice) -> list[slice]:
-    """Cut some elements of a piece where cells meet."""
+    """Cut some elements of a piece at boundaries of cells."""
     return overlaps(piece.cut(work.grids_along(axis)), along)
 
 
 def all_in_turn(work: Work) -> bool:
-    """Whether all sources bring their chunks one after another, and the same ones."""
+    """Return whether all sources can decode their chunks one after another, in the same order."""
     sources = work.sources
     return (
         not work.layout.gathers

@@ -21,7 +21,7 @@ from chunkfold.results.label_sources import Labels, StoredLabels, of_xarray
 from chunkfold.results.last_axes import last_axes
 from chunkfold.results.quantities import Quantity, quantity_of
 from chunkfold.results.result import Result, as_array, filled
-from chunkfold.selections import shown
+from chunkfold.selections import selection_text
 from chunkfold.sources.coordinate_texts import sel_text
 from chunkfold.sources.dask_source import is_dask
 from chunkfold.sources.dates import are_beyond
@@ -116,7 +116,9 @@ class Results(Mapping[str, Result]):
         options = self.plan.options
         told = {key: value for key in _TOLD if (value := getattr(options, key))}
         told |= {"sel": sel_text(options.sel)} if options.sel else {}
-        told |= {} if options.selection is None else {"selection": shown(options.selection)}
+        told |= (
+            {} if options.selection is None else {"selection": selection_text(options.selection)}
+        )
         told |= {} if options.initial is None else {"initial": options.initial}
         wheres = [*options.conditions, *(["a mask"] if options.mask is not None else [])]
         if layout.coarsened:
@@ -220,8 +222,8 @@ class Results(Mapping[str, Result]):
             reduced=self.names_of(reduced) if reduced else [],
         )
         for one in self.plan.options.monoids:
-            if one.name == op and isinstance(one.adapt, Sketch):
-                attributes["rtol"] = one.adapt.rtol
+            if one.name == op and isinstance(one.specialised, Sketch):
+                attributes["rtol"] = one.specialised.rtol
         # Of what is not computed nobody knows.
         if not is_dask(value) and are_beyond(value, attributes.get("units")):
             attributes = {key: said for key, said in attributes.items() if key not in _OF_DATES}

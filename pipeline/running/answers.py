@@ -71,7 +71,7 @@ def answer_of(asked: Plan, plan: Plan, whole: Partial) -> tuple[Answer, Pending]
     finishing, layout = Finishing.of(plan), plan.layout
     values, pending, nan = {}, [], {}
     for statistic in plan.bound.statistics:
-        more = statistic.further(whole, layout.by_window, layout.reduced_by_window)
+        more = statistic.next_pass(whole, layout.by_window, layout.reduced_by_window)
         if more is not None:
             pending.append((statistic.monoid, more))
             continue

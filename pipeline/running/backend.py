@@ -23,9 +23,10 @@ from chunkfold.plural import counted
 from chunkfold.running.shared_tasks import TasksHere
 from chunkfold.sources.source import Source
 from chunkfold.stores.h5_files import close_idle
+from chunkfold.worker.combine_blocks import combine
 from chunkfold.worker.computing import TaskProgress, sources_in
-from chunkfold.worker.fold_block import Folded, combine, fold_block
-from chunkfold.worker.watch import Watch
+from chunkfold.worker.fold_block import Folded, fold_block
+from chunkfold.worker.totals import Watch
 from chunkfold.worker.worker_device import WorkerDevice, process_device
 
 Done = Callable[[object], None]

@@ -29,7 +29,7 @@ from chunkfold.running.attempt_counts import AttemptCounts
 from chunkfold.running.backend import Backend, Done, PartialsLostError
 from chunkfold.running.tree_nodes import Attempt, Branch, TreeNode, with_nodes
 from chunkfold.settings import wait_seconds
-from chunkfold.suspend_clock import Awake
+from chunkfold.suspend_clock import SuspendClock
 from chunkfold.worker.block_report import Attempts
 from chunkfold.worker.fold_block import Folded
 
@@ -76,7 +76,7 @@ class BlockScheduler:
         self._counts = AttemptCounts()
         self._combining: dict[TreeNode, list[object]] = {}
         self._roots: dict[tuple[int, int], object] = {}
-        self._awake, self._news = Awake(), False
+        self._clock, self._news = SuspendClock(), False
         self._heard = self._told = self._looked = 0.0
 
     @property
@@ -147,7 +147,7 @@ class BlockScheduler:
 
     def _watch(self) -> None:
         """Look after the workers; end the run if nothing will come of it any more."""
-        now = self._awake.seconds()
+        now = self._clock.seconds()
         if now - self._looked < _POLL_S / 2:
             return
         self._looked = now

@@ -34,7 +34,7 @@ from chunkfold.running.remarks import warn_of_laws
 from chunkfold.running.streaming import Arrays, Sink, Streaming
 from chunkfold.settings import wait_seconds
 from chunkfold.sources.absent_objects import NOTHING, refuse_gone
-from chunkfold.worker.block_report import Report, merge, read_again, told_apart
+from chunkfold.worker.block_report import Report, distinct_names, merge, read_again
 from chunkfold.worker.fold_block import Folded
 
 AT_ONCE = 64
@@ -103,7 +103,7 @@ class Execution:
 
     def _read(self, plan: Plan, run: str) -> list[tuple[Plan, Pending]]:
         """Read the data once; keep results, and return what needs another read."""
-        devices = told_apart(self._devices)
+        devices = distinct_names(self._devices)
         self._emit(
             RunStarted(run, plan.name, plan.result_names, len(plan.blocks), plan.nbytes, devices)
         )
@@ -143,10 +143,10 @@ class Execution:
 
     def _combined_beside(self, plan: Plan, roots: Roots) -> Iterator[Partial]:
         """Combine what blocks left for the other questions; yield all outputs of each."""
-        left = [Folded((), Report(0, {}), beside=folded.beside) for _, folded in roots]
+        left = [Folded((), Report(0, {}), secondary=folded.secondary) for _, folded in roots]
         together: Sequence[Mapping[int, Partial]] = [{} for _ in plan.beside]
         if plan.beside and left:
-            together = combined(self._backend, left, self._summing).beside
+            together = combined(self._backend, left, self._summing).secondary
         return map(whole_of_tiles, plan.beside, together)
 
     def _answered(

@@ -36,8 +36,14 @@ from chunkfold.running.ready import check_terms
 from chunkfold.running.remarks import warn_user
 from chunkfold.sources.dask_source import DaskChunks, arrays_in
 from chunkfold.worker.finishing import Finishing
-from chunkfold.worker.graph_tasks import Ending, Root, graph_block, graph_chunk, graph_combine
-from chunkfold.worker.tasks import constants_task
+from chunkfold.worker.tasks import (
+    Ending,
+    Root,
+    constants_task,
+    graph_block,
+    graph_chunk,
+    graph_combine,
+)
 
 if TYPE_CHECKING:
     from dask.array import Array

@@ -18,7 +18,7 @@ from chunkfold.cluster.device_workers import DeviceWorkers
 from chunkfold.cluster.event_listener import TIDY_EVERY, listener_of
 from chunkfold.cluster.scheduler_calls import SPAN, on_loop, tidied
 from chunkfold.cluster.watching import Watched, WorkersWatch
-from chunkfold.deadline import awaited, in_background, within
+from chunkfold.deadline import awaited, in_background, with_deadline
 from chunkfold.errors import (
     CancelledError,
     ClusterError,
@@ -35,8 +35,8 @@ from chunkfold.running.backend import Done, PartialsLostError
 from chunkfold.running.sent_tasks import SentTasks, is_gone, outcome_of
 from chunkfold.running.shared_tasks import TasksThere
 from chunkfold.settings import wait_seconds
-from chunkfold.worker.fold_block import Folded, block_task, combine_task
-from chunkfold.worker.tasks import cancel_run, constants_task, tasks_at
+from chunkfold.worker.fold_block import Folded
+from chunkfold.worker.tasks import block_task, cancel_run, combine_task, constants_task, tasks_at
 
 _LARGE = "distributed.admin.large-graph-warning-threshold"
 
@@ -83,7 +83,7 @@ class OnCluster:
 
     def there(self) -> dict[str, Any]:
         """Ask the scheduler who has joined: what it knows of each, by address."""
-        return within(self._answer(), "the scheduler's answer", self._workers.there)
+        return with_deadline(self._answer(), "the scheduler's answer", self._workers.there)
 
     @staticmethod
     def _answer() -> float:
@@ -232,7 +232,7 @@ class OnCluster:
 
     def retire(self, error: WorkerLostError) -> bool:
         """Close the worker that has no device any more."""
-        within(
+        with_deadline(
             self._answer(),
             "a worker's retirement",
             lambda: self._client.retire_workers([error.worker]),
@@ -249,7 +249,7 @@ class OnCluster:
     def doing(self) -> Sequence[str]:
         """Ask the workers."""
         try:
-            answers = within(
+            answers = with_deadline(
                 self._answer(),
                 "the workers to say what they do",
                 lambda: self._client.run(tasks_at, self._work.run, on_error="ignore"),
@@ -269,7 +269,9 @@ class OnCluster:
             if futures and self._run and self._watching.unanswered() < self._answer():
                 mark = (cancel_run, self._run)
                 seconds = wait_seconds("chunkfold.close")
-                within(seconds, "cancelling", lambda: self._client.run(*mark, on_error="ignore"))
+                with_deadline(
+                    seconds, "cancelling", lambda: self._client.run(*mark, on_error="ignore")
+                )
         with contextlib.suppress(Exception):
             self.release(futures)
         with contextlib.suppress(Exception):

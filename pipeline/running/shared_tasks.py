@@ -21,7 +21,7 @@ from chunkfold.settings import wait_seconds
 from chunkfold.sources.dask_division import Division, Own
 from chunkfold.sources.dask_graph import computed, guarded
 from chunkfold.sources.dask_source import DaskSource
-from chunkfold.suspend_clock import Awake
+from chunkfold.suspend_clock import SuspendClock
 
 OnTask = Callable[[], None]
 _ASKED = 1000
@@ -151,14 +151,14 @@ class TasksThere(SharedTasks):
         self._states: dict[Key, str] = {}
         """Of some tasks under way, as the scheduler told them last."""
         self._asking: Future[Mapping[Key, str]] | None = None
-        self._awake, self._asked = Awake(), 0.0
+        self._clock, self._asked = SuspendClock(), 0.0
 
     def went_on(self) -> bool:
         """Say whether a task began or ended since this was asked last; to be called often.
 
         Of tasks whose results nobody keeps a client is told nothing: the scheduler is asked.
         """
-        now, news = self._awake.seconds(), False
+        now, news = self._clock.seconds(), False
         if self._asking is not None and self._asking.done():
             answer, self._asking = self._asking, None
             told = {} if answer.cancelled() or answer.exception() else answer.result()

@@ -9,8 +9,7 @@ from typing import Any
 
 import zarr
 
-from chunkfold.decoding.codec_metadata import unknown_codec, why_undecodable
-from chunkfold.decoding.decodable import why_not_decoded
+from chunkfold.decoding.codec_metadata import unknown_codec, why_not_decoded, why_undecodable
 from chunkfold.errors import DeviceError, PlanError, SourceError
 from chunkfold.kernels.dtypes import stored_name
 from chunkfold.redaction import shown_address

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import zarr
 from zarr.storage import LocalStore, MemoryStore, ZipStore
 
-from chunkfold.decoding.decodable import refuse_code
+from chunkfold.decoding.codec_metadata import refuse_code
 from chunkfold.errors import ChangedError, ClusterError, SourceError, runs_short
 from chunkfold.http_denials import refusal
 from chunkfold.stores.guarded_stores import careful

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from chunkfold.axis_cuts import Cells
-from chunkfold.decoding.decodable import refuse_code
+from chunkfold.decoding.codec_metadata import refuse_code
 from chunkfold.decoding.decode_units import InTurn
 from chunkfold.decoding.device_chunks import device_codecs, stored_chunks
 from chunkfold.decoding.direct import Direct, DirectRegion

@@ -21,7 +21,7 @@ from chunkfold.stores.hedged_requests import Response, first_answer
 from chunkfold.stores.request_limit import RequestLimit
 from chunkfold.stores.servers import RetryDelay, Server
 from chunkfold.stores.transient_faults import Fault
-from chunkfold.suspend_clock import Awake
+from chunkfold.suspend_clock import SuspendClock
 
 FLIGHT_BYTES = 128 << 20
 """Bytes that a worker has in flight or waits to decode: a hundred chunks of 1 MB."""
@@ -90,7 +90,7 @@ class Flight:
         self._held = 0
         self._for_bytes: collections.deque[tuple[int, asyncio.Future[None]]] = collections.deque()
         self._made = self._again = self._hedged = 0
-        self._awake = Awake()
+        self._clock = SuspendClock()
         self._loop.call_soon(self._look)
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="chunkfold-flight", daemon=True
@@ -99,7 +99,7 @@ class Flight:
 
     def _look(self) -> None:
         """Keep the clock of all requests going; one for each would take as long as they do."""
-        self._awake.seconds()
+        self._clock.seconds()
         self._loop.call_later(_LOOK_S, self._look)
 
     def bound(self, requests: int, nbytes: int, retry_s: float) -> None:
@@ -196,7 +196,7 @@ class Flight:
         began, tries = 0.0, 0
         while True:
             await there.turn(allowed, first=bool(tries))
-            began = began if tries else self._awake.seconds()
+            began = began if tries else self._clock.seconds()
             since = time.monotonic()
             self._made += 1
             try:
@@ -210,7 +210,7 @@ class Flight:
                     self._made += 1
                     self._again += 1
                     await there.hear(wanted(error))
-                passed = self._awake.seconds() - began
+                passed = self._clock.seconds() - began
                 pause = there.pause(tries, allowed, passed)
                 if passed + pause > allowed:
                     raise

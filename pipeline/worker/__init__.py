@@ -1,1 +1,1 @@
-"""What runs on a worker: its device, and the folding of a block."""
+"""Fold blocks and combine partials on a worker's device."""

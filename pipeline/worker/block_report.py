@@ -1,11 +1,18 @@
-"""What a partial's making took: counted along, merged up the tree, bounded by the devices."""
+"""The report that a partial carries: times and counts, merged up the tree.
+
+Each worker serves counters of the same at `/metrics` of its dashboard, next to Dask's, if package
+prometheus_client is installed.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
 
-from chunkfold.bad_chunks import Skipped, together
+from chunkfold.bad_chunks import Skipped, total_skipped
 from chunkfold.kernels import Device
 from chunkfold.kernels.fold.profile import Profile, merged
 from chunkfold.sources.absent_objects import AbsentRuns
@@ -14,32 +21,44 @@ from chunkfold.stores.requests import Requests
 from chunkfold.units import size_text
 
 MOST_BLOCKS = 1000
-"""Blocks of a device whose times are kept one by one."""
+"""Most blocks of a device whose times are kept one by one."""
+_COUNTED = {
+    "blocks": "Blocks folded",
+    "bytes": "Decoded bytes folded, of chunks that are stored",
+    "prepare_seconds": "Seconds until kernels were chosen",
+    "read_seconds": "Seconds of reading, over all threads",
+    "decode_seconds": "Seconds of decoding, over all threads",
+    "upload_seconds": "Seconds of copying to the device, by its clock",
+    "fold_seconds": "Seconds of kernels, by the device's clock",
+    "skipped_elements": "Elements of chunks that could not be read and were left out",
+}
+_making = threading.Lock()
+"""Two blocks may end at the same time, and a counter can be made only once."""
 
 
 @dataclass(frozen=True)
 class BlockTimes:
-    """When a block ran on a device, and what it took; seconds."""
+    """The times of a block on a device, in seconds."""
 
     began: float
-    """Since 1970, by the worker's clock."""
+    """Start, in seconds since 1970, by the worker's clock."""
     seconds: float
-    """From its beginning to its partials."""
+    """Duration, from its start to its partials."""
     prepare_s: float
-    """Of these, choosing kernels: the first blocks on a device wait until they were tried."""
+    """Choice of kernels: the first blocks on a device wait until these were tried."""
     read_s: float
-    """Reading, over all threads."""
+    """Reading, added over all threads."""
     decode_s: float
-    """Decoding, over all threads; with `read_s` where zarr does both."""
+    """Decoding, added over all threads; in `read_s` if zarr does both."""
     upload_s: float
     """Copying to the device, by its clock; 0 where it reads the host's memory."""
     fold_s: float
     """Kernels, by the device's clock."""
     nbytes: int
-    """Decoded bytes folded, of chunks that are stored."""
+    """Decoded bytes of stored chunks that were folded."""
 
     def __add__(self, later: BlockTimes) -> BlockTimes:
-        """Take two for one that ran from the first's beginning to the last's end."""
+        """Return the times of both blocks as one that ran from the first start to the last end."""
         end = max(self.began + self.seconds, later.began + later.seconds)
         began = min(self.began, later.began)
         return BlockTimes(
@@ -56,21 +75,21 @@ class BlockTimes:
 
 @dataclass(frozen=True, repr=False)
 class DeviceReport:
-    """What one device did in a run."""
+    """The work of one device in a run."""
 
     device: Device
     variant: str
     """Variant of the kernels that folded elements."""
     tuning: str
     workers: tuple[str, ...]
-    """Addresses of the workers that folded on it; empty in the calling process."""
+    """Addresses of its workers; empty in the calling process."""
     blocks: int = 0
     nbytes: int = 0
-    """Decoded bytes folded, of chunks that are stored."""
+    """Decoded bytes of stored chunks that were folded."""
     read_s: float = 0.0
-    """Seconds that its readers spent reading and decoding, over all threads."""
+    """Seconds of reading and decoding, added over all threads."""
     timeline: tuple[BlockTimes, ...] = ()
-    """Its blocks, or neighbours together where there are more than `MOST_BLOCKS`."""
+    """Its blocks; neighbours are joined if these are more than `MOST_BLOCKS`."""
     profile: Profile = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -89,30 +108,30 @@ class DeviceReport:
             self.blocks + other.blocks,
             self.nbytes + other.nbytes,
             self.read_s + other.read_s,
-            bounded(self.timeline + other.timeline),
+            bounded_timeline(self.timeline + other.timeline),
             merged([self.profile, other.profile]),
         )
 
 
 @dataclass(frozen=True)
 class Report:
-    """What is behind a partial."""
+    """The report of a partial."""
 
     elements: int
-    """Elements folded into it."""
+    """Number of elements folded into it."""
     devices: Mapping[str, DeviceReport]
-    """By identity."""
+    """Reports of devices by their identity."""
     skipped: Skipped = field(default_factory=dict)
     laws: Mapping[str, bool] = field(default_factory=dict)
-    """Of monoids whose laws were tried on data: whether any element changed an accumulator."""
+    """For each monoid whose laws were tried on data: whether any element changed an accumulator."""
     requests: Requests = field(default_factory=Requests)
-    """What its workers asked servers for."""
+    """Requests of its workers to servers."""
     missed: Mapping[str, AbsentRuns] = field(default_factory=dict)
-    """By input: its objects that are not stored, where only asking for them could tell."""
+    """By input: its missing objects, if its store cannot list."""
 
 
-def told_apart(devices: Iterable[Device]) -> dict[str, str]:
-    """Return devices' specs by their identities; with their hosts where there are several."""
+def distinct_names(devices: Iterable[Device]) -> dict[str, str]:
+    """Return devices' specs by their identities; with their hosts if these are several."""
     found = {device.identity: device for device in devices}
     several = len({(device.boot, device.host) for device in found.values()}) > 1
     return {
@@ -123,14 +142,14 @@ def told_apart(devices: Iterable[Device]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Attempts:
-    """What a run began more than once."""
+    """Counts of tasks that a run began more than once."""
 
     stopped: tuple[str, ...] = ()
-    """Addresses of workers that were removed, since they were not heard any more."""
+    """Addresses of workers that were removed since they fell silent."""
     again: int = 0
-    """Tasks that were begun anew, by the run or by Dask."""
+    """Number of tasks that the run or Dask began again."""
     dropped: int = 0
-    """Results of earlier attempts that came all the same, and were dropped."""
+    """Number of results of earlier attempts that came late, and were dropped."""
 
     def __add__(self, other: Attempts) -> Attempts:
         return Attempts(
@@ -139,12 +158,12 @@ class Attempts:
 
 
 def read_again(report: Report, other: Report) -> Report:
-    """Add what another read of the same data reports: what it left out, the first one did too."""
+    """Add the report of another read of the same data, which skipped the same chunks."""
     return replace(merge([report, replace(other, skipped={})]), elements=report.elements)
 
 
-def bounded(timeline: Sequence[BlockTimes]) -> tuple[BlockTimes, ...]:
-    """Put blocks in the order of their beginnings, and neighbours together if they are many."""
+def bounded_timeline(timeline: Sequence[BlockTimes]) -> tuple[BlockTimes, ...]:
+    """Sort blocks by their starts, and join neighbours while they are more than `MOST_BLOCKS`."""
     made = sorted(timeline, key=lambda times: times.began)
     while len(made) > MOST_BLOCKS:
         pairs = [made[n : n + 2] for n in range(0, len(made), 2)]
@@ -171,4 +190,34 @@ def merge(reports: Iterable[Report]) -> Report:
         for name, entry in report.devices.items():
             devices[name] = devices[name] + entry if name in devices else entry
     found = {name: missed_together(parts) for name, parts in missed.items()}
-    return Report(elements, devices, together(skipped), laws, requests, found)
+    return Report(elements, devices, total_skipped(skipped), laws, requests, found)
+
+
+def count_block(device: str, times: BlockTimes, skipped: int) -> None:
+    """Count a block that is done; `device` is the UUID of its device."""
+    amounts = {
+        "blocks": 1,
+        "bytes": times.nbytes,
+        "prepare_seconds": times.prepare_s,
+        "read_seconds": times.read_s,
+        "decode_seconds": times.decode_s,
+        "upload_seconds": times.upload_s,
+        "fold_seconds": times.fold_s,
+        "skipped_elements": skipped,
+    }
+    with _making:
+        counters = _counters()
+    for name, counter in counters.items():
+        counter.labels(device).inc(max(0.0, amounts[name]))
+
+
+@cache
+def _counters() -> dict[str, Any]:
+    try:
+        from prometheus_client import Counter
+    except ImportError:
+        return {}
+    return {
+        name: Counter(f"chunkfold_{name}", f"{meaning}.", ["device"])
+        for name, meaning in _COUNTED.items()
+    }

@@ -1,4 +1,4 @@
-"""Compute what a block reads of Dask's arrays."""
+"""Compute the chunks of Dask's arrays that a block reads."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from chunkfold.planning.block_data import BlockData
 from chunkfold.sources.dask_graph import computed
 from chunkfold.sources.dask_source import DaskChunks
 from chunkfold.sources.source import Source
-from chunkfold.worker.totals import TELL_EVERY_S
-from chunkfold.worker.watch import Watch
+from chunkfold.worker.totals import REPORT_EVERY_S, Watch
 
 Get = Callable[..., Any]
-"""A scheduler of Dask's: it is given a graph, keys, and callbacks."""
+"""A scheduler of Dask's, which takes a graph, keys, and callbacks."""
 
 
 @dataclass
 class TaskProgress:
-    """Told whenever a task is done: says so now and then, and ends what nobody wants any more."""
+    """Called when a task is done: reports progress now and then, and ends a cancelled run."""
 
     run: str
     watch: Watch
@@ -33,32 +32,32 @@ class TaskProgress:
         """Raise CancelledError if the run was cancelled meanwhile."""
         if self.watch.cancelled():
             raise CancelledError(f"run {self.run} was cancelled")
-        if time.monotonic() - self._last > TELL_EVERY_S:
+        if time.monotonic() - self._last > REPORT_EVERY_S:
             self._last = time.monotonic()
             self.watch.progress(0, False)
 
 
 def sources_in(
-    data: BlockData | None, results: Mapping[Key, Any], get: Get, told: Callable[[], None]
+    data: BlockData | None, results: Mapping[Key, Any], get: Get, done: Callable[[], None]
 ) -> Mapping[int, Source]:
-    """Return the sources that a block brought, by their numbers among a run's, to be read.
+    """Return the sources that travel with a block, by their numbers among a run's.
 
-    What is to be computed of them is, here and now.
+    Chunks of Dask's arrays are computed now.
 
     Parameters
     ----------
     results
-        Of tasks that several blocks need.
+        Results of tasks that several blocks need.
     get
-        Computes the others.
-    told
+        Computes the other tasks.
+    done
         Called when a task is done; may raise.
 
     Raises
     ------
     ChunkfoldError
-        If the machine has no memory left, or the run was cancelled. A task that fails is told by
-        whoever reads the chunk.
+        If the machine has no memory left, or the run was cancelled. The error of a task is raised
+        when its chunk is read.
     """
     if data is None:
         return {}
@@ -67,5 +66,5 @@ def sources_in(
         return data.sources
     name = " and ".join(dict.fromkeys(one.name for one in chunks.values()))
     wanted = list(dict.fromkeys(key for one in chunks.values() for key in one.wanted.values()))
-    made = computed(data.tasks.graph, results, wanted, name, get, told, keeps=True)
+    made = computed(data.tasks.graph, results, wanted, name, get, done, keeps=True)
     return {**data.sources, **{n: one.computed(made) for n, one in chunks.items()}}

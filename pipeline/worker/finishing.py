@@ -1,4 +1,4 @@
-"""From roots to results: partials are put together, finished, and given their axes."""
+"""Make results from roots: assemble partials, finish them, and order their axes."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Finishing:
-    """How results are made of the accumulators of outputs: of all of them, or of a box."""
+    """Makes results from accumulators of outputs: of all, or of a box of them."""
 
     accumulator: Accumulator
     layout: Layout
     keepdims: bool
     groups: tuple[int, ...] | None
-    """Extents of the axes of groups; None if there are no groups."""
+    """Lengths of the axes of groups; None: no groups."""
     labelled: int
-    """The source's first axis that has labels: those of groups stand in its place."""
+    """The source's first axis with labels: axes of groups stand in its place."""
 
     @classmethod
     def of(cls, plan: Plan) -> Finishing:
-        """Return how the results of a plan are made."""
+        """Return the finishing of a plan."""
         grouping = plan.grouping
         return cls(
             plan.accumulator,
@@ -45,11 +45,11 @@ class Finishing:
 
     @property
     def all_outputs(self) -> Slices:
-        """Where all of them are."""
+        """The box of all outputs."""
         return tuple(slice(0, outputs) for outputs in self.layout.outputs_shape)
 
     def whole(self, box: Slices, tiles: Iterable[tuple[int, Partial]]) -> Partial:
-        """Put the partials of tiles, by their numbers, where they belong in a box of outputs."""
+        """Assemble the partials of tiles, given with their numbers, in a box of outputs."""
         groups = () if self.groups is None else (slice(0, math.prod(self.groups)),)
         parts = (
             ((*groups, *_within(self.layout.tile_region(tile), box)), part) for tile, part in tiles
@@ -57,28 +57,27 @@ class Finishing:
         return assembled(self.accumulator, extents_of((*groups, *box)), parts)
 
     def finished(self, statistic: Statistic, whole: Partial) -> np.ndarray:
-        """Finish what was put together: one result for each output, group by group."""
+        """Finish an assembled partial: one result for each output, group by group."""
         layout = self.layout
         return statistic.finish(whole, layout.by_window, layout.reduced_by_window)
 
     def shaped(self, done: np.ndarray, box: Slices) -> np.ndarray:
-        """Give results of a box their axes; those that each has of its own stand behind them."""
-        extents = extents_of(box)
+        """Return results of a box with their axes; the axes of one result stand behind them."""
         groups = self.groups or ()
-        shape, at = self.by_axis(extents, groups, 1), self._before_groups
+        shape, at = self.by_axis(extents_of(box), groups, 1), self._before_groups
         alone = (*shape[:at], *shape[at + len(groups) :])
         apart = done.reshape((*groups, *alone, *done.shape[1:]))
         return np.moveaxis(apart, range(len(groups)), range(at, at + len(groups)))
 
     def by_axis(self, kept: Sequence[T], groups: Sequence[T], reduced: T) -> tuple[T, ...]:
-        """Return what belongs to each axis of results, of what belongs to kept axes, and others."""
+        """Return a value for each axis of results: those of kept axes, of groups, and `reduced`."""
         own = dict(zip(self.layout.kept, kept, strict=True))
         alone, at = [own.get(n, reduced) for n in self._alive], self._before_groups
         return (*alone[:at], *groups, *alone[at:])
 
     @property
     def _alive(self) -> list[int]:
-        """The source's axes that results have, but for that in whose place groups are."""
+        """The source's axes that results have, without the one that groups replace."""
         layout = self.layout
         reduced = [n for n in layout.reduced if self.keepdims and not layout.axes[n].dropped]
         gone = {self.labelled} if self.groups is not None else set()

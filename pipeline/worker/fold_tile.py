@@ -1,4 +1,4 @@
-"""Fold a tile: what is stored of it, what is not, what cannot be read, what was lost."""
+"""Fold a tile: its stored leaves, its fill values, its bad chunks, and sums that were lost."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from chunkfold.boxes import Slices, elements_of, extents_of
+from chunkfold.boxes import Slices, elements_of, extents_of, shifted, slabs
 from chunkfold.errors import ChunkError
 from chunkfold.kernels import Accumulator, Partial
-from chunkfold.kernels.accumulator.partial import assembled
+from chunkfold.kernels.accumulator.partial import Wide, assembled, zero_partial
 from chunkfold.kernels.accumulator.sums import Rounded, any_lost, restored
+from chunkfold.kernels.fold.power import Powers
 from chunkfold.planning.memory import AGAIN_BYTES
-from chunkfold.reading.box_cuts import shifted, slabs
-from chunkfold.reading.parts import ImplicitFill
+from chunkfold.planning.tiles import Combine
 from chunkfold.reading.reads import OutputBox, Share, output_boxes_by_cell
-from chunkfold.worker.fills import fills_of_groups
+from chunkfold.reading.tile_leaves import ImplicitFill
 from chunkfold.worker.level_fold import LevelArrays
 from chunkfold.worker.stream import LeafStream
 
 
 def tiles_of(stream: LeafStream) -> Iterator[Partial | LevelArrays | Rounded]:
-    """Fold what is the stream's block's, tile by tile: into a partial, or what is done already."""
+    """Fold the stream's block tile by tile, each into a partial, or finished levels or results."""
     work, done = stream.work, list[tuple[Slices, Partial]]()
     for share in stream.shares:
         found: Partial | LevelArrays | Rounded | None = stream.levels(share)
@@ -40,47 +40,47 @@ def tiles_of(stream: LeafStream) -> Iterator[Partial | LevelArrays | Rounded]:
 
 
 def _fold_share(stream: LeafStream, share: Share) -> Partial:
-    """Fold outputs that are made of as many elements."""
+    """Fold the outputs of a share: what is read, and the implicit fill."""
     if not share.implicit:
-        return _fold_parts(stream, share)
+        return _fold_leaves(stream, share)
     filled = _fold_fill(stream, elements_of(share.place), share.implicit)
-    if not share.parts:
+    if not share.leaves:
         return filled
-    return stream.combine(stream.work.accumulator, [_fold_parts(stream, share), filled])
+    return stream.combine(stream.work.accumulator, [_fold_leaves(stream, share), filled])
 
 
 def _fold_fill(stream: LeafStream, outputs: int, implicit: ImplicitFill) -> Partial:
     """Fold the implicit fill values of some outputs of a tile, without any data."""
     accumulator = stream.work.accumulator
     stream.totals.elements += implicit.count * outputs
-    for other in stream.beside:
+    for other in stream.secondary:
         other.add_fill(implicit.count * outputs)
     if implicit.of_groups is None:
         return stream.fills.of(accumulator, implicit.count, outputs)
-    return fills_of_groups(stream.fills, stream.combine, accumulator, implicit.of_groups, outputs)
+    return _fills_of_groups(stream.fills, stream.combine, accumulator, implicit.of_groups, outputs)
 
 
-def _fold_parts(stream: LeafStream, share: Share) -> Partial:
-    """Fold what is read of a tile; chunks that cannot be are left out, if they are to be."""
+def _fold_leaves(stream: LeafStream, share: Share) -> Partial:
+    """Fold the leaves of a share; skip chunks that cannot be read, if the run does."""
     work, counted = stream.work, (stream.totals.elements, stream.totals.nbytes)
-    for other in stream.beside if work.skips else ():
+    for other in stream.secondary if work.skips else ():
         other.keep()
     try:
         return _fold_output_boxes(stream, share, share.output_boxes)
     except ChunkError:
         if stream.totals.stuck or not work.skips:
             raise
-    for other in stream.beside:
+    for other in stream.secondary:
         other.drop()
     stream.totals.elements, stream.totals.nbytes = counted
-    by_cell = output_boxes_by_cell(work, share.tile, share.place, share.parts, stream.buffer_bytes)
+    by_cell = output_boxes_by_cell(work, share.tile, share.place, share.leaves, stream.buffer_bytes)
     return _fold_output_boxes(stream, share, by_cell)
 
 
 def _fold_output_boxes(
     stream: LeafStream, share: Share, output_boxes: Sequence[OutputBox]
 ) -> Partial:
-    """Fold boxes of outputs that are all of a share's outputs."""
+    """Fold boxes that together are a share's outputs."""
     done = [(output_box.place, _fold_output_box(stream, output_box)) for output_box in output_boxes]
     if len(done) == 1:
         return done[0][1]
@@ -98,7 +98,7 @@ def _fold_output_box(stream: LeafStream, output_box: OutputBox) -> Partial:
 
 
 def _restored(stream: LeafStream, output_box: OutputBox, partial: Partial) -> Partial:
-    """Fold exact sums that expansions have lost once more, in limbs."""
+    """Fold exact sums that expansions lost once more, in limbs."""
     accumulator = stream.work.accumulator
     work, shape = stream.work, stream.work.outputs_shape(output_box.shape)
     lost = any_lost(accumulator, partial).reshape(-1, *output_box.shape)
@@ -122,7 +122,7 @@ def _folded(stream: LeafStream, accumulator: Accumulator, output_box: OutputBox)
 
 
 def _around(chosen: np.ndarray, slab: Slices) -> Slices | None:
-    """Return the least box within a slab that has all that is chosen there; None if nothing is."""
+    """Return the least box within a slab around all chosen outputs; None if none is chosen."""
     if not slab:  # one output, of each group
         return () if chosen else None
     found = np.nonzero(chosen[slab])
@@ -132,3 +132,46 @@ def _around(chosen: np.ndarray, slab: Slices) -> Slices | None:
         slice(along.start + int(places.min()), along.start + int(places.max()) + 1)
         for along, places in zip(slab, found, strict=True)
     )
+
+
+def _fills_of_groups(
+    powers: Powers, combine: Combine, accumulator: Accumulator, counts: np.ndarray, outputs: int
+) -> Partial:
+    """Fold an element into outputs of groups: `counts` times for each group, int64.
+
+    Each bit of the counts has one partial, of all groups.
+    """
+    bits = range(int(counts.max(initial=0)).bit_length())
+    parts = [
+        _for_groups(
+            accumulator, powers.of(accumulator, 1 << bit, 1), (counts >> bit & 1).astype(bool)
+        )
+        for bit in bits
+    ]
+    of_groups = combine(accumulator, parts) if parts else zero_partial(accumulator, len(counts))
+    return _for_outputs(of_groups, outputs)
+
+
+def _for_groups(accumulator: Accumulator, one: Partial, which: np.ndarray) -> Partial:
+    """Return a partial with one output's state for chosen groups, and zero for others."""
+    arrays = dict(zero_partial(accumulator, len(which)).arrays)
+    for array, own in zip(arrays.values(), map(one.arrays.__getitem__, arrays), strict=True):
+        array[which] = own
+    at = np.flatnonzero(which)
+    wide = {
+        name: Wide(at, np.repeat(rows.tables, len(at), axis=0)) for name, rows in one.wide.items()
+    }
+    return Partial(arrays, wide)
+
+
+def _for_outputs(of_groups: Partial, outputs: int) -> Partial:
+    """Return a partial in which each output of a group has the group's state."""
+    arrays = {name: np.repeat(array, outputs, axis=0) for name, array in of_groups.arrays.items()}
+    wide = {
+        name: Wide(
+            (rows.at[:, None] * outputs + np.arange(outputs)).reshape(-1),
+            np.repeat(rows.tables, outputs, axis=0),
+        )
+        for name, rows in of_groups.wide.items()
+    }
+    return Partial(arrays, wide)

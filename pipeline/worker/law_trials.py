@@ -1,4 +1,4 @@
-"""Try the laws of users' monoids on some of the data that they are about to fold."""
+"""Try the laws of users' monoids on some of the data that a run folds."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from chunkfold.worker.worker_device import WorkerDevice
 def try_on_data(owned: WorkerDevice, work: Work, block: Block) -> Mapping[str, bool]:
     """Try the laws of a run's monoids on elements of a block, once for each worker and run.
 
-    Returns whether any element changed the accumulators of each monoid that was tried; nothing
-    where all are known to be monoids, or the worker has tried them before.
+    Returns for each tried monoid whether any element changed its accumulators; nothing if all are
+    known to be monoids, or the worker has tried them before.
 
     Raises
     ------
     MonoidError
-        If one of them is no monoid; with the counter-example.
+        If a law fails; with the counter-example.
     """
     doubted = [part for part in work.accumulator.components if part.rtol is not None]
     if not doubted:
         return {}
-    with owned.trying:  # other blocks of the run need not try them at the same time
+    with owned.trying:  # other blocks of the run wait for the verdict
         if work.run in owned.tried or (data := _some_data(work, block)) is None:
             return {}
         present = _present(data, work.accumulator.packings)
@@ -48,14 +48,14 @@ def try_on_data(owned: WorkerDevice, work: Work, block: Block) -> Mapping[str, b
 
 
 def _of_nan(work: Work, data: Sequence[np.ndarray]) -> str:
-    """Say how a result depends on the order of elements where these hold NaN; else ""."""
+    """Return a message if results of data with NaN depend on their order; else ""."""
     if not any(array.dtype.kind in "fc" and np.isnan(array).any() for array in data):
         return ""
     return depends_on_order_of(work.accumulator, np.nan)
 
 
 def _some_data(work: Work, block: Block) -> Sequence[np.ndarray] | None:
-    """Return elements of the first chunk of a block that is stored; None if there are none."""
+    """Return elements of the first stored chunk of a block; None if it has none."""
     for tile in range(*block.tiles):
         parts = np.arange(*block.parts)
         stored = ~block.unstored_parts(tile) & (
@@ -67,12 +67,12 @@ def _some_data(work: Work, block: Block) -> Sequence[np.ndarray] | None:
         within = [
             _spread(piece, cells, each)
             for piece, cells, each in zip(
-                pieces, work.sources[0].grid, _extents(len(pieces)), strict=True
+                pieces, work.sources[0].grid, _lengths(len(pieces)), strict=True
             )
         ]
         region = tuple(map(_taken, pieces, within))
         arrays = []
-        with contextlib.suppress(ChunkfoldError):  # whoever folds that chunk says what is wrong
+        with contextlib.suppress(ChunkfoldError):  # the fold of that chunk raises the error
             for source in work.sources:
                 arrays.append(np.empty(list(map(len, within)), source.dtype))
                 read_region(source, region, arrays[-1])
@@ -82,7 +82,7 @@ def _some_data(work: Work, block: Block) -> Sequence[np.ndarray] | None:
 
 
 def _taken(piece: Piece, within: range) -> Taken:
-    """Return where some elements of a piece stand in the array."""
+    """Return the places in the array of some elements of a piece."""
     if not isinstance(piece.source, slice):
         return piece.source[within.start : within.stop : within.step]
     places = range(piece.source.start, piece.source.stop, piece.source.step)
@@ -91,27 +91,27 @@ def _taken(piece: Piece, within: range) -> Taken:
 
 
 def _selected(piece: Piece, within: range) -> slice:
-    """Return where they stand in what is selected."""
+    """Return the numbers of the same elements among all selected ones."""
     first = piece.position
     return slice(first + within.start, first + within.stop, within.step)
 
 
-def _extents(axes: int) -> Sequence[int]:
-    """Return how many elements to take along each axis, most along the last ones.
+def _lengths(axes: int) -> Sequence[int]:
+    """Return the number of elements to take along each axis, most along the last ones.
 
-    >>> _extents(1), _extents(2), _extents(3)
+    >>> _lengths(1), _lengths(2), _lengths(3)
     ([1024], [32, 32], [8, 8, 16])
     """
-    left, extents = MOST.bit_length() - 1, []
+    left, lengths = MOST.bit_length() - 1, []
     for axis in range(axes):
         taken = left // (axes - axis)
-        extents.append(1 << taken)
+        lengths.append(1 << taken)
         left -= taken
-    return extents
+    return lengths
 
 
 def _spread(piece: Piece, cells: Cells, most: int) -> range:
-    """Return at most so many elements of a piece, of those in its first chunk, far apart."""
+    """Return at most `most` elements of a piece's first chunk, far apart."""
     first = piece.cut([cells])[0]
     elements = range(first.stop)
     return elements[:: max(1, len(elements) // most)][:most]
@@ -120,7 +120,7 @@ def _spread(piece: Piece, cells: Cells, most: int) -> range:
 def _present(
     arrays: Sequence[np.ndarray], packings: Sequence[Packing | None]
 ) -> Sequence[np.ndarray] | None:
-    """Return elements that are numbers, finite ones: laws need not hold of others."""
+    """Return the finite elements: laws need not hold for others."""
     present = np.ones(len(arrays[0]), bool)
     for array, packing in zip(arrays, packings, strict=True):
         values = array if packing is None else packing.values(array)

@@ -1,4 +1,4 @@
-"""Fold a tile that is one leaf into levels, or into a partial where these might not be exact."""
+"""Fold a tile of one leaf into levels of a pyramid, or into a partial if these are not exact."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from chunkfold.kernels.fold.levels import LevelsFold
 from chunkfold.kernels.fold.profile import Profile, merged
 
 LevelArrays = list[np.ndarray]
-"""Results of each level, with the axes of the source."""
+"""Results of each level, with the source's axes."""
 
 
 class LevelFold:
-    """Takes the one box of a tile, as a `Fold` takes boxes.
+    """Takes the one box of a tile; otherwise as `Fold`.
 
     Parameters
     ----------
     begin
-        Makes the fold that its outputs take where levels might not be exact.
+        Makes the fold that replaces levels which are not exact.
     shape
-        Extents of the box, whose elements are in C order.
+        Shape of the box, whose elements are in C order.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class LevelFold:
     def add(
         self, inputs: Sequence[Input], box: Box, wait_for: Sequence[cl.Event] = ()
     ) -> cl.Event | None:
-        """Make levels of the box, or enqueue its fold; raises as `Fold.add`."""
+        """Make the levels of the box, or enqueue its fold; raises as `Fold.add`."""
         assert self._made is None
         assert self._fold is None
         self._made = self._levels.made(inputs[0], self._shape, wait_for)
@@ -52,7 +52,7 @@ class LevelFold:
         return self._fold.add(inputs, box, wait_for)
 
     def finish(self) -> LevelArrays | Partial:
-        """Return the levels, or else the partial of the finest; raises as `Fold.finish`."""
+        """Return the levels, or the partial of the finest; raises as `Fold.finish`."""
         if self._fold is not None:
             return self._fold.finish()
         assert self._made is not None

@@ -1,9 +1,8 @@
-"""Fold on the threads that read: what they decoded, while it is still in the cache.
+"""Reading threads fold their own chunks, while these are still in the cache.
 
-The way of few threads and a device that shares their memory. Handing over to another thread, and
-memory that no cache holds any more, cost a tenth of the time that chunks of 1 MB take, and half of
-what those without codecs do. Small chunks are decoded one behind another, a few to a fold; of large
-ones without codecs pieces are read. Large ones with codecs go through the ring: they have left the
+Few threads, one output, and a device that shares the host's memory fold so: no other thread takes
+over, and no memory is read again. Small chunks are decoded one behind another, a few to a fold.
+Large ones without codecs are read in pieces; those with codecs go through the ring: they leave the
 cache before they are whole.
 """
 
@@ -19,27 +18,31 @@ from functools import partial
 from chunkfold.kernels import Accumulator, Fold, Partial, Tuning
 from chunkfold.planning.work import Work
 from chunkfold.reading.reads import OutputBox, all_in_turn
-from chunkfold.reading.work_shares import work_shares_of
-from chunkfold.worker.thread_fold import FoldInTurn, FoldPieces, Numbered, ThreadFold
-from chunkfold.worker.totals import TELL_EVERY_S, Totals
+from chunkfold.worker.thread_fold import (
+    FoldInTurn,
+    FoldPieces,
+    Numbered,
+    ThreadFold,
+    work_shares_of,
+)
+from chunkfold.worker.totals import REPORT_EVERY_S, Totals
 from chunkfold.worker.worker_device import WorkerDevice
 
 PIECE_BYTES = 8 << 20
-"""Of a large chunk, read and folded at a time: a cache holds some of them, and what Python does
-between two of them, at a cache's misses, is little beside them."""
+"""Bytes of a large chunk that are read and folded at a time: a cache holds some of them, and they
+take long next to the Python between two of them."""
 FOLD_BYTES = 4 << 20
-"""Of small chunks, folded at a time; no chunk is larger than such a piece."""
+"""Bytes of small chunks that are folded at a time; no chunk is larger."""
 MOST_THREADS = 4
-"""Beyond, Python's lock, which each holds for some 0.2 ms with every piece, makes them wait: with
-PoCL on 16 cores 2 had 1.5 of the ring's speed, 4 had 1.1, 6 had 0.96, 8 had 0.85, 16 had 0.5."""
+"""Most threads: each holds Python's lock for a while with every piece, so that more wait for it."""
 _ACCUMULATOR_BYTES = 64 << 10
-"""Largest accumulator of which every thread has its own."""
+"""Largest accumulator that each thread may have, in bytes."""
 _LEAST_PIECES = 2
-"""Each thread has so many, at least: less is not worth the combine."""
+"""Least pieces of each thread: fewer are not worth the combine."""
 
 
 class PerThread:
-    """The reading threads of a block, where they fold too."""
+    """The reading threads of a block that also fold."""
 
     def __init__(
         self,
@@ -70,7 +73,7 @@ class PerThread:
         )
 
     def suit(self, accumulator: Accumulator, output_box: OutputBox) -> bool:
-        """Whether a box of outputs is folded so."""
+        """Return whether reading threads fold a box of outputs into an accumulator."""
         least = self._readers * _LEAST_PIECES * self._piece_bytes
         return (
             self._able
@@ -78,11 +81,11 @@ class PerThread:
             and not output_box.by_cell
             and not accumulator.uses_index
             and accumulator.nbytes <= _ACCUMULATOR_BYTES
-            and sum(part.elements for part in output_box.parts) * self._itemsize >= least
+            and sum(leaf.elements for leaf in output_box.leaves) * self._itemsize >= least
         )
 
     def fold(self, accumulator: Accumulator, tuning: Tuning, output_box: OutputBox) -> Partial:
-        """Read a box of outputs and fold it, into a partial for each thread; see `Way`."""
+        """Read a box of outputs and fold it, each thread for itself; see `FoldWay`."""
         ended = threading.Event()
         opened = self._owned.opened
         first, rest = work_shares_of(output_box, self._readers)
@@ -91,7 +94,7 @@ class PerThread:
             self._kind(
                 self._owned,
                 self._work,
-                # One work-group each, which waits for no core that reads for another.
+                # One work-group each: it waits for no core on which another thread reads.
                 Fold(opened, accumulator, tuning, queue=opened.queue(here=True), splits=1),
                 itertools.chain([own], left),
                 self._piece_bytes,
@@ -110,17 +113,17 @@ class PerThread:
             self._totals.read_s += thread.read_s
             self._totals.decode_s += thread.decode_s
             self._totals.launched(thread.profile, len(threads))
-            if accumulator == self._work.accumulator:  # else they were counted before
+            if accumulator == self._work.accumulator:  # else the first fold counted them
                 self._totals.elements += thread.elements
                 self._totals.nbytes += thread.nbytes
         found = {number: done for one in futures for number, done in one.result().items()}
         return self._combine(accumulator, [found[number] for number in sorted(found)])
 
     def _attend(self, threads: Sequence[ThreadFold], futures: Sequence[Future[Numbered]]) -> None:
-        """Wait until all are done; see that each goes on."""
+        """Wait until all threads are done; raise if one is late or the run was cancelled."""
         running, folded = set(futures), 0
         while running:
-            done, running = wait(running, TELL_EVERY_S, FIRST_EXCEPTION)
+            done, running = wait(running, REPORT_EVERY_S, FIRST_EXCEPTION)
             for future in done:
                 future.result()
             for late in filter(None, (thread.late() for thread in threads)):
@@ -128,10 +131,10 @@ class PerThread:
                 raise late
             self._totals.check()
             before, folded = folded, sum(thread.elements for thread in threads)
-            # Nor is it silence to wait for threads that read for another run.
+            # Readers of another run may keep this one waiting.
             waits = not any(one.running() for one in running) and self._owned.shared(self._work.run)
             if folded > before or waits:
-                self._totals.tell(sum(thread.nbytes for thread in threads))
+                self._totals.report_progress(sum(thread.nbytes for thread in threads))
 
 
 def _chunk_elements(work: Work) -> int:

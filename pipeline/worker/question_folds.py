@@ -1,35 +1,160 @@
-"""The folds of one question: how they begin, and how they take in what is read."""
+"""The folds of one question on a device: of elements, by the keys of groups, or row by row.
+
+And the keys, broadcast inputs and kept elements that they have on the device.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
+import numpy as np
 import pyopencl as cl
 
-from chunkfold.boxes import Slices
-from chunkfold.kernels import Accumulator, Fold, KeyedFold, Tuning
+from chunkfold.boxes import Slices, place_key
+from chunkfold.kernels import Accumulator, Box, DeviceContext, Fold, KeyedFold, Partial, Tuning
 from chunkfold.kernels.fold.launch import Input
 from chunkfold.kernels.fold.numbering import KERNELS, Numbering
+from chunkfold.kernels.fold.profile import Profile, merged
+from chunkfold.kernels.fold.selection import RankSelection
+from chunkfold.kernels.geometry import CHOOSE
+from chunkfold.kernels.program.device_context import device_errors
+from chunkfold.kernels.program.shared_layout import with_components
+from chunkfold.planning import group_keys
+from chunkfold.planning.broadcast_inputs import BroadcastInput
 from chunkfold.planning.group_keys import Keys
+from chunkfold.planning.in_memory import depth_of
+from chunkfold.planning.preaggregation import Preaggregation
+from chunkfold.planning.rows import MOST_OPEN, RowsRead
 from chunkfold.planning.tiles import Combine
 from chunkfold.planning.work import Work
 from chunkfold.reading.reads import FoldInput
-from chunkfold.worker.device_inputs import DeviceKeys, HeldKeys, uploaded
-from chunkfold.worker.rows_fold import RowsFold
 from chunkfold.worker.worker_device import WorkerDevice
 
+
+class KeyBuffer(NamedTuple):
+    """The keys at a place on a device: int32, C-contiguous."""
+
+    buffer: cl.Buffer
+    codes: np.ndarray | None
+    """The same on the host, if they are few."""
+
+
+class DeviceKeys:
+    """Keys on a device: those of a place are uploaded once, while there is room for them."""
+
+    def __init__(self, opened: DeviceContext, keys: group_keys.Keys) -> None:
+        self._opened, self._keys = opened, keys
+        self._uploaded: OrderedDict[tuple[tuple[int, int], ...], KeyBuffer] = OrderedDict()
+        self._nbytes = 0
+
+    def at(self, place: Slices) -> KeyBuffer:
+        """Return the keys at a place.
+
+        Raises
+        ------
+        DeviceError
+            If the device has no room for them.
+        """
+        name = place_key(place)
+        if name in self._uploaded:
+            self._uploaded.move_to_end(name)
+            return self._uploaded[name]
+        codes = self._keys.at(place)
+        while self._uploaded and self._nbytes + codes.nbytes > group_keys.DEVICE_KEYS_BYTES:
+            # OpenCL keeps the memory until the launches that were given it are done.
+            self._nbytes -= self._uploaded.popitem(last=False)[1].buffer.size
+        buffer = _buffer(self._opened, codes, "keys")
+        seen = codes if codes.nbytes <= group_keys.SEEN_BYTES else None
+        self._uploaded[name] = KeyBuffer(buffer, seen)
+        self._nbytes += codes.nbytes
+        return self._uploaded[name]
+
+
+class RowsFold:
+    """Folds rows of elements, each alone, and joins them in the end: see `planning.rows`.
+
+    Each box of rows has a fold of its own. If these are too many, all are ended and joined.
+    """
+
+    def __init__(
+        self,
+        owned: WorkerDevice,
+        way: Preaggregation,
+        tuning: Tuning,
+        outputs: int,
+        queue: cl.CommandQueue,
+        combine: Combine,
+    ) -> None:
+        self._owned, self._way, self._tuning = owned, way, tuning
+        self._outputs, self._queue, self._combine = outputs, queue, combine
+        self._folds: dict[tuple[tuple[int, int], ...], tuple[Fold, Slices]] = {}
+        self._joined: Partial | None = None
+        """The partial of folds that were ended before."""
+        self._profiles: list[Profile] = []
+
+    @property
+    def accumulator(self) -> Accumulator:
+        """The accumulator of its partial."""
+        return self._way.whole
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its accumulators on the device."""
+        folds = (fold for fold, _ in self._folds.values())
+        return sum(one.splits * one.outputs * one.accumulator.nbytes for one in folds)
+
+    def add(
+        self, inputs: Sequence[Input], rows: RowsRead, wait_for: Sequence[cl.Event] = ()
+    ) -> cl.Event | None:
+        """Enqueue the fold of a box; parameters, result and what is raised as of `Fold.add`."""
+        key = place_key(rows.place)
+        if key not in self._folds:
+            if len(self._folds) == MOST_OPEN:
+                self._joined = self._ended()
+            self._folds[key] = self._begin(rows.box), rows.place
+        given = [one for n, one in enumerate(inputs) if n != self._way.left_out]
+        return self._folds[key][0].add(given, rows.box, wait_for)
+
+    def finish(self) -> Partial:
+        """Read the partial back, and start anew from zero; raises as `Fold.finish`."""
+        partial, self._joined = self._ended(), None
+        return partial
+
+    def profile(self) -> Profile:
+        """Return the times of every launch that `finish` has proved done."""
+        profiles, self._profiles = self._profiles, []
+        return merged(profiles)
+
+    def _begin(self, box: Box) -> Fold:
+        folded = self._way.folded
+        return Fold(self._owned.opened, folded, self._tuning, box.outputs, self._queue)
+
+    def _ended(self) -> Partial:
+        """End all folds; return their joined partial, with that of earlier ones."""
+        done = [(place, fold.finish()) for fold, place in self._folds.values()]
+        self._profiles += [fold.profile() for fold, _ in self._folds.values()]
+        self._folds.clear()
+        found = self._way.joined(done, self._outputs, self._combine)
+        if self._joined is None:
+            return found
+        return self._combine(self.accumulator, [self._joined, found])
+
+
 QuestionFold = Fold | KeyedFold | RowsFold
-"""Folds into some outputs: elements as they are, by the keys of their groups, or row by row."""
+"""A fold into some outputs: of elements, by the keys of groups, or row by row."""
 
 
 class QuestionFolds:
-    """Begins folds, and gives them what they need beside elements: keys, weights, masks."""
+    """Begins the folds of a question, and gives them keys, weights and masks."""
 
     def __init__(
         self, owned: WorkerDevice, work: Work, queue: cl.CommandQueue, combine: Combine
     ) -> None:
         self._owned, self._work, self._queue, self._combine = owned, work, queue, combine
-        self._held = [uploaded(one, owned.opened) for one in work.held]
+        self._broadcast = [_uploaded(one, owned.opened) for one in work.held]
         self._of_labels: DeviceKeys | None = None
         self._numbering: Numbering | None = None
         if isinstance(work.keys, Keys):
@@ -39,7 +164,7 @@ class QuestionFolds:
             self._numbering = Numbering(owned.opened, work.numbering, tuning, queue)
 
     def begin(self, accumulator: Accumulator, tuning: Tuning, outputs: int) -> QuestionFold:
-        """Return what folds into so many outputs, of each group if there are groups."""
+        """Return a new fold into `outputs` outputs, of each group if there are groups."""
         work, opened = self._work, self._owned.opened
         if work.rowwise is not None and accumulator == work.accumulator:
             return RowsFold(self._owned, work.rowwise, tuning, outputs, self._queue, self._combine)
@@ -47,33 +172,73 @@ class QuestionFolds:
             return Fold(opened, accumulator, tuning, outputs, self._queue)
         return KeyedFold(opened, accumulator, tuning, work.groups, outputs, self._queue)
 
+    def selections(self, outputs: int) -> dict[int, RankSelection]:
+        """Return what keeps all elements of outputs, if ranks are chosen, by component of keys."""
+        work, made = self._work, dict[int, RankSelection]()
+        for number in {one.component for one in work.choosers}:
+            keys = with_components(work.accumulator, (number,))
+            made[number] = RankSelection(
+                self._owned.opened,
+                keys,
+                self._owned.tuning(keys, work.variant, {"columns", CHOOSE}),
+                outputs,
+                depth_of(work.layout),
+                self._queue,
+                work.groups_of_rows,
+                work.groups,
+            )
+        return made
+
+    def with_chosen(self, partial: Partial, kept: Mapping[int, RankSelection]) -> Partial:
+        """Return a partial with the chosen elements of each output, if elements were kept."""
+        if not kept:
+            return partial
+        choosers = self._work.choosers
+        found = {one.name: kept[one.component].chosen(one.wanted(partial)) for one in choosers}
+        return replace(partial, chosen=found)
+
     def inputs(self, staged: Sequence[Input]) -> list[Input]:
-        """Return all inputs of a fold: those that are read, then those that each worker holds."""
-        return [*staged, *self._held]
+        """Return all inputs of a fold: staged ones, then broadcast ones."""
+        return [*staged, *self._broadcast]
 
     def add(
         self,
         fold: KeyedFold | RowsFold,
         inputs: Sequence[Input],
-        told: FoldInput,
+        fold_input: FoldInput,
         wait_for: Sequence[cl.Event],
     ) -> cl.Event | None:
-        """Enqueue the fold of a box that takes more than where its elements are.
-
-        Result and what is raised are those of `Fold.add`.
-        """
+        """Enqueue the fold of a box by key, or row by row; returns and raises as `Fold.add`."""
         if isinstance(fold, RowsFold):
-            assert told.rows is not None
-            return fold.add(inputs, told.rows, wait_for)
-        assert told.keyed is not None
-        layout, place = told.keyed
-        keys = self._keys_of(inputs[0], told.shape, place, wait_for)
+            assert fold_input.rows is not None
+            return fold.add(inputs, fold_input.rows, wait_for)
+        assert fold_input.keyed is not None
+        layout, place = fold_input.keyed
+        keys = self._keys_of(inputs[0], fold_input.shape, place, wait_for)
         return fold.add(inputs, keys.buffer, layout, wait_for, codes=keys.codes)
 
     def _keys_of(
         self, elements: Input, shape: Sequence[int], place: Slices, wait_for: Sequence[cl.Event]
-    ) -> HeldKeys:
+    ) -> KeyBuffer:
         if self._numbering is not None:
-            return HeldKeys(self._numbering.of(elements, shape, wait_for), None)
+            return KeyBuffer(self._numbering.of(elements, shape, wait_for), None)
         assert self._of_labels is not None
         return self._of_labels.at(place)
+
+
+def _uploaded(given: BroadcastInput, opened: DeviceContext) -> cl.Buffer:
+    """Return a broadcast input on a device.
+
+    Raises
+    ------
+    DeviceError
+        If the device has no room for it.
+    """
+    values = np.ascontiguousarray(given.values)  # makes an array of one number
+    return _buffer(opened, values, given.name)
+
+
+def _buffer(opened: DeviceContext, values: np.ndarray, what: str) -> cl.Buffer:
+    flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
+    with device_errors(opened.device, f"uploading {values.nbytes:,} bytes of {what}"):
+        return cl.Buffer(opened.context, flags, hostbuf=values)

@@ -1,6 +1,7 @@
-"""Fold leaves as they come: readers fill a ring of staging buffers while the device folds others.
+"""Readers fill a ring of staging buffers while the device folds other ones.
 
-The way of devices with memory of their own, and of arrays that threads wait for.
+Devices with their own memory, several outputs, keys, and arrays behind a network fold so; see
+`per_thread` for the other way.
 """
 
 from __future__ import annotations
@@ -25,21 +26,22 @@ from chunkfold.planning.leaf_extremes import ExtremesFound
 from chunkfold.planning.memory import OPEN_BYTES, ring_slots
 from chunkfold.planning.tiles import Combine
 from chunkfold.planning.work import Work
-from chunkfold.reading import staging
+from chunkfold.reading import readers
+from chunkfold.reading.readers import ReadTimes, StagingSlot, committed, overdue, read_staged
 from chunkfold.reading.reads import OutputBox, Read, reads_of
-from chunkfold.reading.staging import ReadTimes, StagingSlot, committed, overdue, read_staged
-from chunkfold.worker.beside import Beside
-from chunkfold.worker.kept_elements import keeping, with_chosen
 from chunkfold.worker.level_fold import LevelArrays, LevelFold
 from chunkfold.worker.question_folds import QuestionFold, QuestionFolds
-from chunkfold.worker.totals import TELL_EVERY_S, Totals
+from chunkfold.worker.secondary import SecondaryFolds
+from chunkfold.worker.totals import REPORT_EVERY_S, Totals
 from chunkfold.worker.worker_device import WorkerDevice
 
 _kept_for_good: list[StagingSlot] = []
-"""Slots that a reader which never came back may still write to."""
+"""Slots that a reader which never came back may still fill: never freed."""
 
 
-class _Underway(NamedTuple):
+class _InFlight(NamedTuple):
+    """A read that was given to a reader."""
+
     output_box: OutputBox
     read: Read
     slot: StagingSlot
@@ -52,8 +54,8 @@ class Ring:
     Parameters
     ----------
     output_boxes
-        Those that `fold` will be asked for, in that order: while one ends the next are read. It may
-        be asked for others in between.
+        The boxes that `fold` will be called with, in this order: while one ends the next are read.
+        `fold` may be called with others in between.
     """
 
     def __init__(
@@ -71,31 +73,33 @@ class Ring:
         self._buffer_bytes = buffer_bytes
         self._queue = owned.opened.queue()
         room = OPEN_BYTES // max(1, len(work.folded_beside))
-        self.beside = [
-            Beside(owned, one, work.layout, self._queue, totals, combine, buffer_bytes, room)
+        self.secondary = [
+            SecondaryFolds(
+                owned, one, work.layout, self._queue, totals, combine, buffer_bytes, room
+            )
             for one in work.folded_beside
         ]
-        """What answers other questions of what is read."""
+        """Folds of the same reads for secondary questions."""
         self.extremes = ExtremesFound(work.layout) if work.extremes else None
         self._folds = QuestionFolds(owned, work, self._queue, combine)
         self._free: deque[StagingSlot] = deque()
         self._readers, self._priority = owned.readers_for(work), priority
         self._made, self._most = 0, ring_slots(self._readers)
-        self._underway: deque[_Underway] = deque()
-        """Reads that were given to readers."""
-        self._put_off: deque[tuple[OutputBox, Read]] = deque()
-        """Reads that come before those that are foreseen."""
-        self._foreseen = self._all_of(output_boxes)
+        self._in_flight: deque[_InFlight] = deque()
+        """Reads that readers have, in the order of their folds."""
+        self._deferred: deque[tuple[OutputBox, Read]] = deque()
+        """Reads that come before the planned ones."""
+        self._planned = self._all_of(output_boxes)
         self._given_up: OutputBox | None = None
 
     def fold(self, accumulator: Accumulator, tuning: Tuning, output_box: OutputBox) -> Partial:
-        """Read a box of outputs and fold it; see `Way`."""
+        """Read a box of outputs and fold it; see `FoldWay`."""
         fold = self._folds.begin(accumulator, tuning, output_box.outputs)
-        keeps = accumulator == self._work.accumulator  # else they were chosen before
-        kept = keeping(self._owned, self._work, output_box.outputs, self._queue) if keeps else {}
+        keeps = accumulator == self._work.accumulator  # else the first fold chose them
+        kept = self._folds.selections(output_box.outputs) if keeps else {}
         partial = self._folded(fold, output_box, kept)
         assert isinstance(partial, Partial)
-        return with_chosen(self._work, partial, kept)
+        return self._folds.with_chosen(partial, kept)
 
     def fold_rounded(
         self, how: Sequence[Rounding], tuning: Tuning, output_box: OutputBox
@@ -109,7 +113,7 @@ class Ring:
     def fold_levels(
         self, levels: Levels, tuning: Tuning, output_box: OutputBox, shape: Sequence[int]
     ) -> LevelArrays | Partial:
-        """Read a box of outputs of one read, of a shape, and make levels of it, or else fold it."""
+        """Read a box of outputs of one read, of a shape, and make its levels, or else fold it."""
         if self._levels is None:
             self._levels = LevelsFold(self._owned.opened, levels, self._queue)
         accumulator = self._work.accumulator
@@ -129,24 +133,24 @@ class Ring:
         kept: Mapping[int, RankSelection],
         how: Sequence[Rounding] = (),
     ) -> LevelArrays | Partial | Rounded:
-        unforeseen: Iterator[tuple[OutputBox, Read]] = iter(())
+        unplanned: Iterator[tuple[OutputBox, Read]] = iter(())
         if not self._comes_next(output_box):
             self._withdraw()
-            unforeseen = self._all_of([output_box])
+            unplanned = self._all_of([output_box])
         try:
             while True:
-                self._read_on(unforeseen)
-                if not self._underway or self._underway[0].output_box is not output_box:
+                self._read_on(unplanned)
+                if not self._in_flight or self._in_flight[0].output_box is not output_box:
                     break
-                self._consume(fold, kept.values(), *self._underway[0])
-                self._underway.popleft()
+                self._consume(fold, kept.values(), *self._in_flight[0])
+                self._in_flight.popleft()
             if how and isinstance(fold, Fold | KeyedFold):
                 done: LevelArrays | Partial | Rounded = fold.rounded(how)
             else:
                 done = fold.finish()
         except BaseException:
             self._withdraw()
-            self._put_off = deque(one for one in self._put_off if one[0] is not output_box)
+            self._deferred = deque(one for one in self._deferred if one[0] is not output_box)
             self._given_up = output_box
             raise
         self._totals.launched(fold.profile())
@@ -168,19 +172,19 @@ class Ring:
                 yield output_box, read
 
     def _comes_next(self, output_box: OutputBox) -> bool:
-        """Whether a box of outputs is the one that is read now, or would be."""
-        if self._underway:
-            return self._underway[0].output_box is output_box
-        if not self._put_off:
-            self._put_off.extend(itertools.islice(self._foreseen, 1))
-        return bool(self._put_off) and self._put_off[0][0] is output_box
+        """Return whether a box of outputs is the one that is read now, or the next one."""
+        if self._in_flight:
+            return self._in_flight[0].output_box is output_box
+        if not self._deferred:
+            self._deferred.extend(itertools.islice(self._planned, 1))
+        return bool(self._deferred) and self._deferred[0][0] is output_box
 
-    def _read_on(self, unforeseen: Iterator[tuple[OutputBox, Read]]) -> None:
-        """Give readers as much to do as there are buffers for."""
-        while len(self._underway) < self._most - 2:
-            found = next(unforeseen, None)
+    def _read_on(self, unplanned: Iterator[tuple[OutputBox, Read]]) -> None:
+        """Give readers a read for each free buffer."""
+        while len(self._in_flight) < self._most - 2:
+            found = next(unplanned, None)
             if found is None:
-                found = self._put_off.popleft() if self._put_off else next(self._foreseen, None)
+                found = self._deferred.popleft() if self._deferred else next(self._planned, None)
             if found is None:
                 return
             output_box, read = found
@@ -196,18 +200,18 @@ class Ring:
                 on_device=self._work.decodes_on_device,
             )
             future = self._owned.read(self._readers, self._priority, task)
-            self._underway.append(_Underway(output_box, read, slot, future))
+            self._in_flight.append(_InFlight(output_box, read, slot, future))
 
     def _withdraw(self) -> None:
-        """Put reads off that are under way: no buffer is used while a reader fills it."""
-        running = self._totals.settle([one.future for one in self._underway])
-        for one in self._underway:
+        """Defer reads in flight: no buffer is used while a reader fills it."""
+        running = self._totals.settle([one.future for one in self._in_flight])
+        for one in self._in_flight:
             (_kept_for_good if one.future in running else self._free).append(one.slot)
-        self._put_off.extendleft((one.output_box, one.read) for one in reversed(self._underway))
-        self._underway.clear()
+        self._deferred.extendleft((one.output_box, one.read) for one in reversed(self._in_flight))
+        self._in_flight.clear()
 
     def _slot(self) -> StagingSlot:
-        """Return a slot that is free, or will be when its last fold is done."""
+        """Return a slot whose last fold is done or will be."""
         if self._made < self._most:
             self._made += 1
             return tuple(self._owned.borrow(self._buffer_bytes) for _ in self._work.sources)
@@ -222,10 +226,10 @@ class Ring:
         slot: StagingSlot,
         future: Future[ReadTimes],
     ) -> None:
-        """Fold what a reader has brought, and free its slot."""
+        """Fold the read of a reader, and free its slot."""
         self._totals.check()
-        self._totals.tell()
-        counts = fold.accumulator == self._work.accumulator  # else they were counted before
+        self._totals.report_progress()
+        counts = fold.accumulator == self._work.accumulator  # else the first fold counted them
         try:
             times = self._read(read, future)
         except ChunkError as error:
@@ -244,12 +248,12 @@ class Ring:
         if isinstance(fold, Fold | LevelFold):
             event = fold.add(inputs, read.box, uploads)
         else:
-            event = self._folds.add(fold, inputs, read.told, uploads)
+            event = self._folds.add(fold, inputs, read.fold_input, uploads)
         for one in kept:
             assert read.kept is not None
             event = one.add(inputs, *read.kept, wait_for=uploads)
         if counts:
-            event = self._added_beside(inputs, read, uploads) or event
+            event = self._add_secondary(inputs, read, uploads) or event
         for buffer in slot:
             buffer.busy_until(event)
         self._free.append(slot)
@@ -259,26 +263,26 @@ class Ring:
             self._totals.elements += read.box.elements
             self._totals.nbytes += read.nbytes
 
-    def _added_beside(
+    def _add_secondary(
         self, inputs: Sequence[Input], read: Read, uploads: Sequence[cl.Event]
     ) -> cl.Event | None:
-        """Enqueue the folds for other questions; return the last."""
+        """Enqueue the folds of secondary questions; return the last event."""
         event = None
-        for other in self.beside:
+        for other in self.secondary:
             event = other.add(inputs[: len(self._work.sources)], read, uploads) or event
         return event
 
     def _read(self, read: Read, future: Future[ReadTimes]) -> ReadTimes:
-        """Wait for a reader: as long as it takes to begin, and then until its deadline."""
+        """Wait for a reader: without a deadline until it begins, and then until its deadline."""
         begun: float | None = None
         while not future.done():
-            wait([future], TELL_EVERY_S)
+            wait([future], REPORT_EVERY_S)
             self._totals.check()
             if begun is None and future.running():
                 begun = time.monotonic()
             elif begun is None and self._owned.shared(self._work.run):
-                self._totals.tell()  # to wait for threads that read for another run is no silence
-            if begun is not None and time.monotonic() - begun > staging.READ_DEADLINE_S:
+                self._totals.report_progress()  # readers of another run keep this one waiting
+            if begun is not None and time.monotonic() - begun > readers.READ_DEADLINE_S:
                 self._totals.stuck = True
                 raise ChunkError(overdue(self._work.sources[0], "reading", read))
         return future.result()

@@ -1,4 +1,4 @@
-"""Stream a block's leaves through the device, by the way that suits them."""
+"""Stream a block's leaves through the device: through a ring of buffers, or on reading threads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from chunkfold.kernels.fold.rounding_trial import rounds_right
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.leaf_extremes import LeafExtremes
 from chunkfold.planning.work import Work
-from chunkfold.reading.kinds_of_boxes import kernels_of
+from chunkfold.reading.box_kernels import kernels_of
 from chunkfold.reading.reads import (
     OutputBox,
     Share,
@@ -25,17 +25,16 @@ from chunkfold.reading.reads import (
     shares_of,
 )
 from chunkfold.stores.requests import flight
-from chunkfold.worker.beside import Beside
 from chunkfold.worker.level_fold import LevelArrays
 from chunkfold.worker.per_thread import PerThread
 from chunkfold.worker.ring import Ring
-from chunkfold.worker.totals import Totals
-from chunkfold.worker.watch import Watch
+from chunkfold.worker.secondary import SecondaryFolds
+from chunkfold.worker.totals import Totals, Watch
 from chunkfold.worker.worker_device import WorkerDevice
 
 
-class Way(Protocol):
-    """How boxes of outputs get to the device."""
+class FoldWay(Protocol):
+    """Reads and folds boxes of outputs."""
 
     def fold(self, accumulator: Accumulator, tuning: Tuning, output_box: OutputBox) -> Partial:
         """Read a box of outputs and fold it into an accumulator: the work's, or another form of it.
@@ -43,16 +42,16 @@ class Way(Protocol):
         Raises
         ------
         ChunkError
-            If a chunk cannot be read, and the box of outputs is not to be read cell by cell.
+            If a chunk cannot be read, and the box of outputs is not read cell by cell.
         DeviceError
             If the device fails.
         CancelledError
-            If the run was cancelled meanwhile.
+            If the run was cancelled.
         """
 
 
 class LeafStream:
-    """What folds the leaves of one block, and what it has counted."""
+    """Folds the leaves of one block, and counts them."""
 
     def __init__(self, owned: WorkerDevice, work: Work, block: Block, watch: Watch) -> None:
         self.owned, self.work, self.block = owned, work, block
@@ -67,14 +66,14 @@ class LeafStream:
         """Folds of the fill value."""
         able = work.levels is not None and makes_right(owned.opened, work.levels)
         self._levels = work.levels if able else None
-        """What kernels make of tiles, where they do and can."""
+        """Levels that kernels make from tiles; None: they do not or cannot."""
         self.buffer_bytes = min(work.leaf_bytes, owned.device.max_alloc_bytes)
-        """Most that is staged at a time of one input."""
+        """Most bytes of one read of one input."""
         priority = owned.priority()
         ahead, self.shares = itertools.tee(
             shares_of(work, block, self.buffer_bytes, self.totals.missed)
         )
-        """What there is to do, tile by tile."""
+        """The work of the block, tile by tile."""
         self._per_thread = PerThread(
             owned, work, self.totals, self.buffer_bytes, priority, self.combine
         )
@@ -88,14 +87,14 @@ class LeafStream:
             owned, work, self.totals, self.buffer_bytes, priority, output_boxes, self.combine
         )
 
-    def way(self, accumulator: Accumulator, output_box: OutputBox) -> Way:
-        """Return what folds a box of outputs into an accumulator."""
+    def way(self, accumulator: Accumulator, output_box: OutputBox) -> FoldWay:
+        """Return the way to fold a box of outputs into an accumulator."""
         return self._per_thread if self._per_thread.suit(accumulator, output_box) else self._ring
 
     def levels(self, share: Share) -> LevelArrays | Partial | None:
-        """Make the levels of a share, or fold it, if it is all of a tile and brought by one read.
+        """Make the levels of a share, or fold it, if it is a whole tile and one read.
 
-        Raises as `fold`. None if it is not, or levels are not made so.
+        Raises as `FoldWay.fold`. None if it is not, or kernels make no levels.
         """
         work, output_box = self.work, self._whole_tile(share)
         if self._levels is None or output_box is None:
@@ -107,9 +106,9 @@ class LeafStream:
         return self._ring.fold_levels(self._levels, tuning, output_box, reads[0].shape)
 
     def rounded(self, share: Share) -> Rounded | Partial | None:
-        """Fold a share, and round its results on the device, if it can; otherwise the partial.
+        """Fold a share, and round its results on the device, or return its partial.
 
-        Raises as `fold`. None if it is not all of a tile, or results are not rounded so.
+        Raises as `FoldWay.fold`. None if it is no whole tile, or devices do not round such results.
         """
         work, output_box = self.work, self._whole_tile(share)
         if work.finishing is None or work.skips or output_box is None or self._shares_memory:
@@ -122,11 +121,11 @@ class LeafStream:
 
     @property
     def _shares_memory(self) -> bool:
-        """Tell whether results are read where they are: to round them there spares nothing."""
+        """Tell whether the host reads the device's memory: then rounding there saves nothing."""
         return self.owned.device.unified_memory
 
     def _whole_tile(self, share: Share) -> OutputBox | None:
-        """Return the box of a share if it is all of a tile, and all of that is read here."""
+        """Return the box of a share if it is a whole tile that this block reads alone."""
         shared = self.block.parts != (0, self.work.layout.parts)
         if shared or share.implicit or len(share.output_boxes) != 1:
             return None
@@ -135,8 +134,8 @@ class LeafStream:
         return output_box if whole else None
 
     def tuning(self, accumulator: Accumulator, output_box: OutputBox) -> Tuning:
-        """Return how a box of outputs is folded into an accumulator."""
-        first = accumulator == self.work.accumulator  # else elements are folded again, in limbs
+        """Return the tuning for the fold of a box of outputs into an accumulator."""
+        first = accumulator == self.work.accumulator  # else limbs, which fold elements once more
         kernels = kernels_of(self.work, output_box, self.buffer_bytes, by_rows=first)
         folded = self.work.folded if first else accumulator
         return self.owned.tuning(folded, self.work.variant, kernels)
@@ -150,13 +149,13 @@ class LeafStream:
         return combined
 
     @property
-    def beside(self) -> Sequence[Beside]:
-        """What answers other questions of what is read."""
-        return self._ring.beside
+    def secondary(self) -> Sequence[SecondaryFolds]:
+        """Folds of the same reads for secondary questions."""
+        return self._ring.secondary
 
     @property
     def extremes(self) -> LeafExtremes | None:
-        """The ranges of leaves that were read, where another read may skip some."""
+        """Least and greatest elements of leaves, by which another read may skip leaves."""
         found = self._ring.extremes
         return None if found is None else found.found()
 

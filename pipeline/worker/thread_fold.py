@@ -1,4 +1,4 @@
-"""One thread that reads and folds shares of an output box: small chunks in turn, or pieces."""
+"""One of the threads that share an output box, each reading and folding its shares."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
-from typing import cast
+from typing import NamedTuple, cast
 
 from chunkfold.decoding.decode_units import InTurn, ahead
 from chunkfold.decoding.direct import DirectRegion
@@ -21,21 +22,48 @@ from chunkfold.kernels.fold.profile import Profile
 from chunkfold.kernels.fold.waiting import wait_watched
 from chunkfold.kernels.geometry import Box, Dim
 from chunkfold.planning.work import Work
-from chunkfold.reading import staging
-from chunkfold.reading.reads import Read, reads_of
-from chunkfold.reading.staging import StagingSlot, committed, overdue, read_staged
-from chunkfold.reading.work_shares import WorkShare
+from chunkfold.reading import readers
+from chunkfold.reading.readers import StagingSlot, committed, overdue, read_staged
+from chunkfold.reading.reads import OutputBox, Read, reads_of
 from chunkfold.stores.objects import decode_clock
 from chunkfold.worker.worker_device import WorkerDevice
 
 _END = object()
-"""What `next` returns behind the last stop."""
+"""Returned by `next` at the end."""
 Numbered = Mapping[int, Partial]
-"""Partials of shares, by their numbers."""
+"""Partials of shares by number."""
+_MANY_LEAVES = 8
+"""Least leaves for each thread that are shared whole; fewer are cut, to share evenly."""
+_LAST_LEAVES = 4
+"""Last leaves for each thread that are not assigned: the next free thread takes the next one."""
+_LAST_SHARES = 4
+"""Shares of each of the very last leaves, so that threads end at the same time."""
+
+
+class WorkShare(NamedTuple):
+    """The reads of one partial. They do not depend on the thread: results have fixed bits."""
+
+    output_box: OutputBox
+    every: tuple[int, int] = (0, 1)
+    """The numbers of its reads, as (first, step)."""
+
+
+def work_shares_of(output_box: OutputBox, threads: int) -> tuple[list[WorkShare], list[WorkShare]]:
+    """Return the first share of each thread, and the shares that free threads take then."""
+    leaves = output_box.leaves
+    if len(leaves) < threads * _MANY_LEAVES:
+        return [WorkShare(output_box, (number, threads)) for number in range(threads)], []
+    last = len(leaves) - threads * _LAST_LEAVES
+    first = [WorkShare(replace(output_box, leaves=leaves[n:last:threads])) for n in range(threads)]
+    alone = [replace(output_box, leaves=[leaf]) for leaf in leaves[last:]]
+    cut = [
+        WorkShare(leaf, (n, _LAST_SHARES)) for leaf in alone[-threads:] for n in range(_LAST_SHARES)
+    ]
+    return first, [*map(WorkShare, alone[:-threads]), *cut]
 
 
 class ThreadFold(ABC):
-    """One thread that reads and folds shares, and how far it is."""
+    """One thread that reads and folds shares, and its progress."""
 
     def __init__(
         self,
@@ -50,26 +78,26 @@ class ThreadFold(ABC):
         self.read_s = self.decode_s = 0.0
         self.profile: Profile = {}
         self._doing, self._since = "reading", math.inf
-        """What it does, and when it began to."""
+        """The current step, and its start."""
         self._begun: deque[Read] = deque()
-        """What was begun to be read, and is not folded whole."""
+        """Reads that have begun, and are not folded whole."""
         self._folded = 0
-        """Elements that are folded of the first of them."""
+        """Number of folded elements of the first of them."""
         self._owned, self._fold = owned, fold
         self._work, self._sources = work, work.sources
         self._shares, self._piece_bytes = shares, piece_bytes
         self._ended = ended
 
     def late(self) -> ChunkfoldError | None:
-        """Return what to raise if it takes too long for what it does."""
+        """Return the error to raise if the current step takes too long."""
         begun = self._begun.copy()
-        if time.monotonic() - self._since <= staging.READ_DEADLINE_S or not begun:
+        if time.monotonic() - self._since <= readers.READ_DEADLINE_S or not begun:
             return None
         kind = ChunkError if self._doing == "reading" else DeviceError
         return kind(overdue(self._sources[0], self._doing, begun[0]))
 
     def run(self) -> Numbered:
-        """Read and fold, share by share, unless it is ended."""
+        """Read and fold share by share, until `ended` is set."""
         slot = [self._owned.borrow(self._piece_bytes) for _ in self._sources]
         partials = {}
         for number, share in self._shares:
@@ -84,21 +112,21 @@ class ThreadFold(ABC):
         return partials
 
     def _reads(self, share: WorkShare) -> Iterator[Read]:
-        """Yield what is read of a share, and note that it is begun."""
+        """Yield the reads of a share, and note that they have begun."""
         for read in reads_of(self._work, share.output_box, self._read_bytes(share), *share.every):
             self._begun.append(read)
             yield read
 
     @abstractmethod
     def _read_bytes(self, share: WorkShare) -> int:
-        """Return how much of a share is one read, at most."""
+        """Return the most bytes of one read of a share."""
 
     @abstractmethod
     def _fold_reads(self, reads: Iterator[Read], slot: StagingSlot) -> None:
-        """Read all that into staging buffers, and fold it, unless it is ended."""
+        """Read into staging buffers and fold, until `ended` is set."""
 
     def _add(self, slot: StagingSlot, box: Box) -> None:
-        """Fold what stands in staging memory."""
+        """Fold the elements in staging memory."""
         self._now("folding")
         ready = committed(self._sources, box.elements, slot)
         event = self._fold.add([one.buffer for one in ready], box)
@@ -116,9 +144,9 @@ class ThreadFold(ABC):
 
 
 class FoldPieces(ThreadFold):
-    """Reads pieces of chunks that are stored as they are."""
+    """Reads and folds pieces of chunks without codecs."""
 
-    def _read_bytes(self, share: WorkShare) -> int:  # noqa: ARG002 # of all alike
+    def _read_bytes(self, share: WorkShare) -> int:  # noqa: ARG002 # the same for all
         return self._piece_bytes
 
     def _fold_reads(self, reads: Iterator[Read], slot: StagingSlot) -> None:
@@ -133,14 +161,14 @@ class FoldPieces(ThreadFold):
 
 
 class FoldInTurn(ThreadFold):
-    """Decodes small chunks in turn, and folds them whenever there is no room for another."""
+    """Decodes small chunks one behind another, and folds them when the memory is full."""
 
     def _read_bytes(self, share: WorkShare) -> int:
-        # Leaves are read whole, unless they are shared.
+        # Leaves are read whole, unless threads share them.
         return self._work.leaf_bytes if share.every[1] == 1 else self._piece_bytes
 
     def _fold_reads(self, reads: Iterator[Read], slot: StagingSlot) -> None:
-        # Of as many elements for each input, so that they stop at the same chunks.
+        # The same number of elements for each input: all stop at the same chunks.
         most = self._piece_bytes // max(source.dtype.itemsize for source in self._sources)
         turns = [
             InTurn(buffer.begin()[: most * source.dtype.itemsize].view(source.dtype))
@@ -155,7 +183,7 @@ class FoldInTurn(ThreadFold):
         while more and not self._ended.is_set():
             self._now("reading")
             began, decoded = self._since, decode_clock.seconds
-            # Each goes on until there is no room, or to the end: all alike.
+            # Each goes on until its memory is full, or to the end: all at the same chunk.
             more = _END not in [next(decoding, _END) for decoding in chunks]
             self.read_s += time.monotonic() - began
             self.decode_s += decode_clock.seconds - decoded
@@ -167,16 +195,16 @@ class FoldInTurn(ThreadFold):
 
 
 def _regions(reads: Iterator[Read], number: int) -> Iterator[DirectRegion]:
-    """Yield what is read of an input."""
+    """Yield the regions of an input, with their listings."""
     return ((_slices(read.region), read.known[number]) for read in reads)
 
 
 def _slices(region: Sequence[Taken]) -> Sequence[slice]:
-    """Return a region as it is: what is read in turn has no places."""
+    """Return a region as slices: reads in turn have no lists of places."""
     return cast("Sequence[slice]", region)
 
 
 @lru_cache(maxsize=64)
 def _run_of(elements: int) -> Box:
-    """Describe so many elements in one run: few of a job's differ."""
+    """Return the box of `elements` elements in one run."""
     return Box((), (Dim(elements, 1, 1),))

@@ -1,9 +1,9 @@
-"""What the folding of a block has counted so far, and when it was last told."""
+"""Count the reads and folds of a block, and report its progress now and then."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,42 +11,51 @@ from typing import Any
 from chunkfold.bad_chunks import BadChunk
 from chunkfold.errors import CancelledError
 from chunkfold.kernels.fold.profile import Profile
-from chunkfold.reading import staging
-from chunkfold.worker.watch import Watch
+from chunkfold.reading import readers
 
-TELL_EVERY_S = 0.25
+REPORT_EVERY_S = 0.25
 """Shortest time between two reports of progress, in seconds."""
+
+
+@dataclass(frozen=True)
+class Watch:
+    """The two calls of a block to the process that started it."""
+
+    progress: Callable[[int, bool], None]
+    """Takes the bytes folded so far, and whether the block is done."""
+    cancelled: Callable[[], bool]
+    """Returns whether the run was cancelled."""
 
 
 @dataclass
 class Totals:
-    """What a block has read and folded, and what that took, in seconds."""
+    """Numbers of elements and bytes that a block has read and folded, and times in seconds."""
 
     run: str
     watch: Watch
     missed: Sequence[set[tuple[int, ...]]] = ()
-    """For each input the objects that are not stored, where only asking tells."""
+    """For each input the missing objects, where a store cannot list."""
     elements: int = 0
     nbytes: int = 0
-    """Decoded bytes, of what is stored."""
+    """Decoded bytes of stored chunks."""
     read_s: float = 0.0
     """Reading and decoding, over all threads."""
     decode_s: float = 0.0
-    """Of these decoding, as far as it is known."""
+    """Decoding, as far as it is known: a part of `read_s`."""
     upload_s: float = 0.0
     """Copying to the device, by its clock; known when the block is done."""
     fold_s: float = 0.0
-    """Kernels, by the device's clock; those of threads that fold at once count as one."""
+    """Kernels, by the device's clock; an average over threads that fold at the same time."""
     skipped: dict[BadChunk | None, int] = field(default_factory=dict)
-    """Elements left out for each bad chunk."""
+    """Number of skipped elements by bad chunk."""
     profiles: list[Profile] = field(default_factory=list)
     """Times of all launches."""
     stuck: bool = False
-    """Whether a reading thread never came back."""
-    _told: float = field(default_factory=time.monotonic)
+    """True if a reading thread never came back."""
+    _reported: float = field(default_factory=time.monotonic)
 
     def launched(self, profile: Profile, at_once: int = 1) -> None:
-        """Add the times of launches, of so many threads that folded at once."""
+        """Add the times of launches; `at_once`: number of threads that folded at the same time."""
         self.profiles.append(profile)
         self.fold_s += sum(times.run_ns for times in profile.values()) / 1e9 / at_once
 
@@ -55,19 +64,18 @@ class Totals:
         if self.watch.cancelled():
             raise CancelledError(f"run {self.run} was cancelled")
 
-    def tell(self, underway: int = 0) -> None:
-        """Report now and then that the block goes on: `underway` bytes more than counted here.
+    def report_progress(self, underway: int = 0) -> None:
+        """Report the progress now and then: `underway` bytes more than counted here.
 
-        Also where bytes do not grow, as with chunks that are left out: a run that nothing is heard
-        of is given up.
+        It reports also if no bytes are added, as for skipped chunks: a silent run is given up.
         """
-        if time.monotonic() - self._told > TELL_EVERY_S:
-            self._told = time.monotonic()
+        if time.monotonic() - self._reported > REPORT_EVERY_S:
+            self._reported = time.monotonic()
             self.watch.progress(self.nbytes + underway, False)
 
     def settle(self, futures: Collection[Future[Any]]) -> set[Future[Any]]:
-        """Drop reads that have not begun, wait for the others; return those that never end."""
+        """Cancel reads that have not begun, wait for the others; return those that never end."""
         begun = [future for future in futures if not future.cancel()]
-        running = wait(begun, 0.0 if self.stuck else staging.READ_DEADLINE_S).not_done
+        running = wait(begun, 0.0 if self.stuck else readers.READ_DEADLINE_S).not_done
         self.stuck |= bool(running)
         return running

@@ -1,4 +1,4 @@
-"""The device of a worker: a plugin opens it, block tasks verify it."""
+"""The device of a worker: a plugin opens it, tasks check and use it."""
 
 from __future__ import annotations
 
@@ -42,105 +42,106 @@ from chunkfold.reading.readers import Readers
 _Read = TypeVar("_Read")
 PLUGIN = "chunkfold-device"
 _ASK_EVERY_S = 0.25
+"""Interval at which a block that waits for its turn checks whether its run goes on, s."""
 _RUNS_KNOWN = 64
-"""How often a block that waits for its turn asks whether its run goes on, in seconds."""
+"""Latest runs whose laws were tried that are remembered."""
 RESOURCE = "chunkfold-device"
-"""Every device worker declares one, so that on mixed clusters blocks go to device workers only."""
+"""Each device worker declares it, so that on mixed clusters blocks go to device workers only."""
 
 
 @dataclass
 class WorkerDevice:
-    """A device that a process has opened, and the tunings that were seen to work on it."""
+    """A device that a process has opened, its buffers, its readers, and its tried tunings."""
 
     opened: DeviceContext
     readers: int
-    """Threads that read and decode for all its blocks."""
+    """Number of threads that read and decode for all its blocks."""
     process: int = field(default_factory=os.getpid)
-    """By which it was opened."""
+    """The process that opened it."""
     _tunings: dict[object, dict[frozenset[str], Tuning]] = field(default_factory=dict)
-    """By reduction, and by the kernels that were tried."""
+    """Tunings by reduction, and by the kernels that were tried."""
     _buffers: list[StagingBuffer | FedBuffer] = field(default_factory=list)
     _feeder: Feeder | None = None
-    """What feeds the device from files, once it was needed."""
+    """Feeds the device from files; made when it is first needed."""
     _decoders: DeviceDecoders = field(init=False)
     trying: threading.Lock = field(default_factory=threading.Lock)
-    """Held while the laws of a run's monoids are tried."""
+    """Locked while the laws of a run's monoids are tried."""
     tried: deque[str] = field(default_factory=lambda: deque(maxlen=_RUNS_KNOWN))
-    """Latest runs of which that is done."""
+    """Latest runs whose laws were tried."""
     _priorities: Iterator[int] = field(default_factory=itertools.count)
     _pools: dict[int, Readers] = field(default_factory=dict)
-    """By their threads."""
+    """Pools by their number of threads."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _under_way: Counter[str] = field(default_factory=Counter)
-    """Blocks, by their run."""
+    _admitted: Counter[str] = field(default_factory=Counter)
+    """Number of blocks that run here, by their run."""
     _ended: threading.Condition = field(default_factory=threading.Condition)
-    """A block has."""
+    """Notified when a block has ended."""
     _choosing: threading.Lock = field(default_factory=threading.Lock)
-    """Its own: another block's reads do not wait while kernels are tried."""
+    """A lock of its own: reads of other blocks go on while kernels are tried."""
 
     def __post_init__(self) -> None:
         self._decoders = DeviceDecoders(self.opened)
 
     @property
     def device(self) -> Device:
-        """What it is."""
+        """The device."""
         return self.opened.device
 
     @contextmanager
     def admitted(self, run: str, most: int, cancelled: Callable[[], bool]) -> Iterator[None]:
-        """Be one of the blocks of a run that are under way here: so many at most.
+        """Wait until fewer than `most` blocks of a run go on here, and be one of them.
 
         Raises
         ------
         CancelledError
-            If the run is cancelled before there is room.
+            If the run is cancelled before.
         """
         with self._ended:
-            while not self._ended.wait_for(lambda: self._under_way[run] < most, _ASK_EVERY_S):
+            while not self._ended.wait_for(lambda: self._admitted[run] < most, _ASK_EVERY_S):
                 if cancelled():
                     raise CancelledError(f"run {run} was cancelled")
-            self._under_way[run] += 1
+            self._admitted[run] += 1
         try:
             yield
         finally:
             with self._ended:
-                self._under_way -= Counter([run])  # which drops what is 0
+                self._admitted -= Counter([run])  # drops counts of 0
                 self._ended.notify_all()
 
     def shared(self, run: str) -> bool:
-        """Whether blocks of other runs are under way too."""
+        """Return whether blocks of other runs go on here, too."""
         with self._ended:
-            return any(other != run for other in self._under_way)
+            return any(other != run for other in self._admitted)
 
     def priority(self) -> int:
-        """Return a number for a block that begins, larger than those of earlier ones."""
+        """Return the priority of a block that begins: larger than those of earlier ones."""
         return next(self._priorities)
 
     def read(
         self, readers: int, priority: int, task: Callable[..., _Read], *given: Any
     ) -> Future[_Read]:
-        """Let one of so many reading threads do something for the block of a priority."""
+        """Submit a task of the block of a priority to one of `readers` reading threads."""
         with self._lock:
             if readers not in self._pools:
                 self._pools[readers] = Readers(readers)
             return self._pools[readers].submit(priority, task, *given)
 
     def leave_readers(self) -> None:
-        """Let new threads read from now on, also what waits: of these, one never came back."""
+        """Replace the reading threads, one of which hangs; move waiting tasks to new ones."""
         with self._lock:
             self._pools = {n: Readers(n, pool.leave()) for n, pool in self._pools.items()}
 
     def feeder(self) -> Feeder:
-        """Return what feeds the device from files: some cores are left to who waits and decodes."""
+        """Return the feeder from files; it leaves some cores to threads that decode."""
         with self._lock:
             if self._feeder is None:
                 self._feeder = Feeder(self.opened, max(1, 3 * self.readers // 4))
             return self._feeder
 
     def borrow(self, nbytes: int) -> StagingBuffer | FedBuffer:
-        """Return a buffer of that size, used before if there is one: its pages are warm.
+        """Return a buffer of a size, if possible a used one, whose pages are warm.
 
-        Idle buffers of another size are dropped, so that no more is held than a block may use.
+        Idle buffers of another size are dropped, so that memory stays within the plan's bound.
         """
         with self._lock:
             self._buffers = [buffer for buffer in self._buffers if buffer.nbytes == nbytes]
@@ -151,21 +152,21 @@ class WorkerDevice:
         return FedBuffer(self.opened, nbytes, self.feeder, self._decoders)
 
     def give_back(self, buffer: StagingBuffer | FedBuffer) -> None:
-        """Take a buffer back whose last fold is done."""
+        """Take back a buffer whose last fold is done."""
         with self._lock:
             self._buffers.append(buffer)
 
     def readers_for(self, work: Work) -> int:
-        """Return how many threads read for a run: more than there are cores, if they wait."""
+        """Return the number of threads that read for a run; more than cores for remote arrays."""
         remote = any(source.remote for source in work.sources)
         return work.readers if remote else min(work.readers, self.readers)
 
     def tuning(
         self, accumulator: Accumulator, variant: str | None, kernels: Collection[str] = ()
     ) -> Tuning:
-        """Return a tuning of which these kernels were seen to work; parameters as `kernels.choose`.
+        """Return a tuning whose kernels passed their trial; parameters as `kernels.choose`.
 
-        `kernels` names those of `kernels.geometry.FOLDS` that will be launched; none to combine.
+        `kernels` names those of `kernels.geometry.FOLDS` that will be launched; none for combines.
         The first call may try them in a child process.
         """
         with self._choosing:
@@ -173,7 +174,7 @@ class WorkerDevice:
             for others, tuning in tried.items():
                 if others.issuperset(kernels):
                     return tuning
-            # Combines launch none of them: any tuning will do, but one must be tried.
+            # Combines launch none of them: any tuning will do, but a trial needs one.
             wanted = frozenset(kernels or FOLDS[:1])
             return tried.setdefault(wanted, choose(self.device, accumulator, variant, wanted))
 
@@ -189,11 +190,11 @@ class DevicePlugin(WorkerPlugin):
         self.failure = ""
 
     def setup(self, worker: Any) -> None:
-        """Open the device. A failure is kept: the worker would go on taking tasks anyway."""
+        """Open the device. A failure is kept, for tasks to raise: the worker goes on anyway."""
         if worker.nanny and threading.current_thread() is threading.main_thread():
-            # A terminal sends Ctrl-C to the workers too, but it is for the client to decide.
+            # A terminal sends Ctrl-C to workers, too, but the client decides.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-            # To look for garbage among all that was imported would stop a block for 0.1 s.
+            # A garbage collection over all imported modules would stop a block.
             gc.freeze()
         try:
             self.owned = WorkerDevice(DeviceContext(self.device), self.readers)
@@ -214,12 +215,12 @@ def process_device(spec: str | None = None) -> WorkerDevice:
     Raises
     ------
     DeviceError
-        If there is none, or a process that has opened one was forked to make this one.
+        If there is no such device, or this process was forked from one that had opened a device.
     """
     if any(owned.process != os.getpid() for owned in _of_process.values()):
         raise DeviceError(
             f"process {os.getpid()} was forked from one that had opened its devices, whose threads "
-            "are not here: start processes anew, as multiprocessing.set_start_method('spawn') does"
+            "it lacks: start processes anew, as multiprocessing.set_start_method('spawn') does"
         )
     with _process_lock:
         device = (default_devices()[0] if spec is None else devices(spec))[0]
@@ -229,14 +230,14 @@ def process_device(spec: str | None = None) -> WorkerDevice:
 
 
 def device_of(worker: Any) -> WorkerDevice:
-    """Return the device that a worker owns, after seeing that it is there.
+    """Return the device that a worker owns, after a check that it is available.
 
     A plain Dask worker, started without a device, uses its process's default one.
 
     Raises
     ------
     WorkerLostError
-        If the worker should own a device and cannot use it.
+        If the worker cannot use its device.
     """
     plugin = worker.plugins.get(PLUGIN)
     try:
@@ -252,7 +253,7 @@ def device_of(worker: Any) -> WorkerDevice:
 
 
 def describe_worker(dask_worker: Any) -> tuple[Device, int] | str:
-    """Return a worker's device and its readers, or why it has none. Runs on the worker."""
+    """Return a worker's device and its readers, or the reason for none. Runs on the worker."""
     try:
         owned = device_of(dask_worker)
     except WorkerLostError as error:

@@ -17,7 +17,7 @@ from chunkfold.cluster.joining import connect
 from chunkfold.errors import MonoidError, PlanError, SourceError
 from chunkfold.kernels import CATALOGUE
 from chunkfold.planning import blocks, group_keys, planner, work
-from chunkfold.reading import parts
+from chunkfold.reading import tile_leaves
 from chunkfold.running import backend, sending
 from chunkfold.sources import labels
 from chunkfold.worker import fold_block, per_thread
@@ -38,7 +38,7 @@ def _small_leaves(monkeypatch):
     monkeypatch.setattr(work, "LARGE_BYTES", 0)
     monkeypatch.setattr(planner, "LEAF_BYTES", 2048)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (4096, 8192))
-    monkeypatch.setattr(parts, "READ_BYTES", 100)
+    monkeypatch.setattr(tile_leaves, "READ_BYTES", 100)
     monkeypatch.setattr(group_keys, "DEVICE_KEYS_BYTES", 300)  # of keys on the device a few boxes
 
 
@@ -311,7 +311,7 @@ def test_chunks_that_are_not_stored_have_their_labels(
 def test_cells_of_a_leaf_that_are_not_stored_have_their_labels(tmp_path: Path, monkeypatch):
     """Of a leaf of which little is stored only that is read."""
     monkeypatch.setattr(planner, "LEAF_BYTES", 1 << 16)
-    monkeypatch.setattr(parts, "READ_BYTES", 1)
+    monkeypatch.setattr(tile_leaves, "READ_BYTES", 1)
     made = zarr.create_array(
         tmp_path / "a.zarr", shape=(40, 6), chunks=(2, 6), dtype="f4", fill_value=3
     )

@@ -19,7 +19,7 @@ from chunkfold.errors import PlanError
 from chunkfold.kernels import as_monoid
 from chunkfold.kernels.catalogue import radix
 from chunkfold.planning import blocks, planner
-from chunkfold.reading import parts
+from chunkfold.reading import tile_leaves
 from chunkfold.worker import per_thread
 from chunkfold.workflows.job.schema import Job
 from chunkfold.workflows.project import project
@@ -37,7 +37,7 @@ def _small_leaves(monkeypatch):
     """Several chunks to a leaf, several leaves to a block, several blocks."""
     monkeypatch.setattr(planner, "LEAF_BYTES", 1024)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (2048, 4096))
-    monkeypatch.setattr(parts, "READ_BYTES", 100)
+    monkeypatch.setattr(tile_leaves, "READ_BYTES", 100)
 
 
 def cuts(length: int, window: int, boundary: str) -> list[slice]:

@@ -17,6 +17,7 @@ from numcodecs import GZip, Zstd
 
 from chunkfold import PlanError, plan
 from chunkfold.axis_cuts import Cells
+from chunkfold.boxes import slabs, slabs_of_cells
 from chunkfold.kernels import histogram
 from chunkfold.kernels.fold.combine import SLAB_BYTES
 from chunkfold.kernels.fold.shapes import MOST_GROUPS, SPLIT_BYTES
@@ -26,7 +27,6 @@ from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_boxes import Inputs, leaf_box
 from chunkfold.planning.leaves import LEAST_OUTPUTS, leaf_factors
 from chunkfold.planning.memory import ring_slots
-from chunkfold.reading.box_cuts import slabs, slabs_of_cells
 from chunkfold.selections import select
 from chunkfold.sources.axis_names import normalized_axes
 from chunkfold.sources.opening import open_source

@@ -51,7 +51,7 @@ def test_they_are_numpys(data: st.DataObject):
     q = data.draw(st.floats(0, 1))
     op = cf.quantile(q, method=data.draw(st.sampled_from(["linear", "lower", "hazen"])))
     got = cf.reduce(stored(x, chunks), op, axis=axes, selection=cut)
-    method = op.sized.method
+    method = op.specialised.method
     along = all_axes if isinstance(all_axes, tuple) else (all_axes,)
     np.testing.assert_array_equal(got, wanted(kept, q, along, method))
 

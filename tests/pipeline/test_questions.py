@@ -25,7 +25,7 @@ from chunkfold.events import BlockProgress, Event, RunStarted
 from chunkfold.planning import blocks, memory, planner
 from chunkfold.planning.questions import Question
 from chunkfold.planning.work import Work
-from chunkfold.reading import parts
+from chunkfold.reading import tile_leaves
 from chunkfold.worker.worker_device import process_device
 from tests.conftest import DEVICES
 from tests.pipeline.test_skipping import damaged, removed
@@ -264,7 +264,7 @@ def test_what_is_not_stored_is_counted_not_read_where_that_is_enough(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(planner, "LEAF_BYTES", 4096)
-    monkeypatch.setattr(parts, "READ_BYTES", 100)
+    monkeypatch.setattr(tile_leaves, "READ_BYTES", 100)
     made = zarr.create_array(tmp_path / "a", shape=SHAPE, chunks=CHUNKS, dtype="f4", fill_value=2.5)
     made[:5, :4, 6:] = NARROW[:5, :4, 6:]
     made[10:, 8:] = NARROW[10:, 8:]

@@ -402,10 +402,10 @@ def slowly(monkeypatch, seconds: float) -> None:
 
 
 def test_to_wait_for_an_earlier_block_is_not_to_be_late(monkeypatch):
-    from chunkfold.reading import staging
+    from chunkfold.reading import readers
 
     slowly(monkeypatch, 0.1)
-    monkeypatch.setattr(staging, "READ_DEADLINE_S", 0.5)
+    monkeypatch.setattr(readers, "READ_DEADLINE_S", 0.5)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (4000, 4000))
     array = np.arange(2000)
     assert cf.reduce(stored(array, chunks=(32,))) == array.sum()
@@ -441,11 +441,11 @@ def test_a_process_ends_while_a_run_is_under_way(tmp_path: Path):
 
 
 def test_a_read_that_never_returns_ends_at_its_deadline(monkeypatch):
-    from chunkfold.reading import staging
+    from chunkfold.reading import readers
     from chunkfold.sources.zarr_source import ZarrSource
 
     never = threading.Event()
-    monkeypatch.setattr(staging, "READ_DEADLINE_S", 0.3)
+    monkeypatch.setattr(readers, "READ_DEADLINE_S", 0.3)
     monkeypatch.setattr(ZarrSource, "read", lambda *_: never.wait(60))
     began = time.monotonic()
     with pytest.raises(cf.ChunkError, match="took longer than 0 s"):

@@ -16,7 +16,7 @@ import chunkfold as cf
 from chunkfold import bad_chunks
 from chunkfold.cluster.joining import connect
 from chunkfold.planning import blocks, planner
-from chunkfold.reading import parts, staging
+from chunkfold.reading import readers, tile_leaves
 from chunkfold.stores.objects import LocalObjects
 from tests.conftest import DEVICES, workers_of
 from tests.exactly import expected
@@ -30,7 +30,7 @@ def _small_leaves(monkeypatch):
     """Several chunks to a leaf, several leaves to a block."""
     monkeypatch.setattr(planner, "LEAF_BYTES", 4 * 9 * 8)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (1200, 2400))
-    monkeypatch.setattr(parts, "READ_BYTES", 100)  # a chunk has 72
+    monkeypatch.setattr(tile_leaves, "READ_BYTES", 100)  # a chunk has 72
 
 
 def damaged(folder: Path, array: np.ndarray, bad: np.ndarray, **layout) -> np.ma.MaskedArray:
@@ -169,7 +169,7 @@ def test_a_read_that_never_returns_is_not_skipped(tmp_path: Path, monkeypatch):
 
     never = threading.Event()
     damaged(tmp_path / "a", np.ones((18, 12)), np.zeros((6, 4)), chunks=(3, 3))
-    monkeypatch.setattr(staging, "READ_DEADLINE_S", 0.3)
+    monkeypatch.setattr(readers, "READ_DEADLINE_S", 0.3)
     monkeypatch.setattr(ZarrSource, "read", lambda *_: never.wait(60))
     monkeypatch.setattr(
         ZarrSource, "each", lambda _, regions, __: (never.wait(60) for _ in regions)

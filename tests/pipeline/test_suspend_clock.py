@@ -10,13 +10,13 @@ import time
 
 _WAITS = """
 import time
-from chunkfold.deadline import within
+from chunkfold.deadline import with_deadline
 from chunkfold.errors import ClusterError
 
 began = time.monotonic()
 print("begun", flush=True)
 try:
-    within(2.5, "nothing", lambda: time.sleep(60))
+    with_deadline(2.5, "nothing", lambda: time.sleep(60))
 except ClusterError:
     print(time.monotonic() - began)
 """

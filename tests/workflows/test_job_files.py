@@ -74,7 +74,7 @@ def test_a_job_file_is_read(written, tmp_path: Path):
     near = load_job(written(PLAIN.replace('"std"]', '"nanp95"]\nsketch = 0.02'))).options
     assert near.names == ("mean", "nanp95")
     assert near.monoids[1].skipna
-    assert near.monoids[1].adapt.rtol == 0.02  # type: ignore[union-attr]
+    assert near.monoids[1].specialised.rtol == 0.02  # type: ignore[union-attr]
     local = load_job(written(PLAIN.partition("[cluster]")[0] + '[cluster]\ndevices = "cpu"\n'))
     assert (local.cluster.kind, local.cluster.devices) == ("local", ["cpu"])
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import chunkfold as cf
 from chunkfold.bad_chunks import BadChunk
 from chunkfold.kernels.catalogue.finish_functions import BIN
-from chunkfold.worker.block_report import BlockTimes, bounded
+from chunkfold.worker.block_report import BlockTimes, bounded_timeline
 from chunkfold.workflows.manifest import Record
 from chunkfold.workflows.report import svg
 from chunkfold.workflows.report.page import render
@@ -147,7 +147,7 @@ SPANS = st.tuples(st.integers(0, 1000), st.integers(1, 50), st.integers(1, 9))
 
 @given(st.lists(SPANS, max_size=2500))
 def test_a_timeline_stays_bounded_and_loses_nothing(spans):
-    made = bounded([times(began, seconds, 0, nbytes) for began, seconds, nbytes in spans])
+    made = bounded_timeline([times(began, seconds, 0, nbytes) for began, seconds, nbytes in spans])
     assert len(made) <= 1000
     assert sum(one.nbytes for one in made) == sum(nbytes for _, _, nbytes in spans)
     if spans:

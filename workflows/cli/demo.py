@@ -12,7 +12,7 @@ import numpy as np
 from chunkfold.api import submit
 from chunkfold.errors import PlanError
 from chunkfold.kernels.cache.folders import cache_folder
-from chunkfold.kernels.monoid.bounds import sum_bound
+from chunkfold.kernels.exact.rounding import sum_bound
 from chunkfold.running.run import Run
 from chunkfold.sources.zarr_arrays import AnyArray
 from chunkfold.units import size_text

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from chunkfold.bad_chunks import together
+from chunkfold.bad_chunks import total_skipped
 from chunkfold.sources.opening import open_each
 from chunkfold.sources.source import Source
 from chunkfold.workflows.as_json import json_text
@@ -72,7 +72,7 @@ def command(
                 click.echo(json_text([description_json(one) for one in made]))
             elif made:
                 show(out, description_table(made))
-    skipped = together(one.skipped for one in made)
+    skipped = total_skipped(one.skipped for one in made)
     if skipped:
         tell_skipped(skipped, sum(one.elements or 0 for one in made))
     bad = [one for one in made if one.bad]

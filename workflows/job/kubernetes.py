@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import Any
 
-from chunkfold.deadline import within
+from chunkfold.deadline import with_deadline
 from chunkfold.errors import ChunkfoldError, ClusterError, PlanError
 from chunkfold.planning.workers import THREADS
 from chunkfold.workflows.job.toml_tables import Kubernetes
@@ -104,7 +104,7 @@ def scheduler_address(cluster: Kubernetes) -> Iterator[tuple[str, float]]:
     what = f"no {KIND} could be made in Kubernetes"
     with _told(what):
         # Which asks for a version before it can be told how long to wait.
-        api = within(_REQUEST_S, "Kubernetes", lambda: kr8s.api(namespace=cluster.namespace))
+        api = with_deadline(_REQUEST_S, "Kubernetes", lambda: kr8s.api(namespace=cluster.namespace))
         api.timeout = _REQUEST_S
         made = kr8s.objects.new_class(KIND, API)(manifest(cluster, name), api=api)
     try:

@@ -10,7 +10,7 @@ import dask
 from distributed import Client
 
 from chunkfold.api import plan, submit
-from chunkfold.bad_chunks import Skipped, together
+from chunkfold.bad_chunks import Skipped, total_skipped
 from chunkfold.errors import JobError, PlanError, TimeLimitError
 from chunkfold.events import OnEvent
 from chunkfold.planning.options import Options
@@ -45,7 +45,7 @@ class Outcome:
     @property
     def skipped(self) -> Skipped:
         """Elements left out for each bad chunk."""
-        return together(run.skipped for run in self.record.runs.values())
+        return total_skipped(run.skipped for run in self.record.runs.values())
 
     @property
     def elements(self) -> int:

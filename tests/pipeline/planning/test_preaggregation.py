@@ -13,7 +13,7 @@ from distributed import Client
 import chunkfold as cf
 from chunkfold.planning import preaggregation, workers
 from chunkfold.planning.work import Work
-from chunkfold.worker import ring, rows_fold
+from chunkfold.worker import question_folds, ring
 from tests.conftest import DEVICES
 
 pytestmark = pytest.mark.unoptimised
@@ -249,7 +249,7 @@ def test_workers_group_rows_so_too_and_combine_what_each_has(tmp_path: Path, mon
 
 def test_boxes_of_rows_are_joined_when_they_are_too_many(tmp_path: Path, monkeypatch):
     path = stored(tmp_path, (2, 3, 5))
-    monkeypatch.setattr(rows_fold, "MOST_OPEN", 2)
+    monkeypatch.setattr(question_folds, "MOST_OPEN", 2)
     assert in_rows(path, GROUPED_OPS, by=ZONES)
     same(cf.reduce(path, GROUPED_OPS, by=ZONES), by_key(monkeypatch, path, GROUPED_OPS, by=ZONES))
 

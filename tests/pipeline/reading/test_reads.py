@@ -15,14 +15,14 @@ from chunkfold.axis_cuts import Cells
 from chunkfold.kernels import as_monoid, bind
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.work import Work
-from chunkfold.reading.kinds_of_boxes import kernels_of
-from chunkfold.reading.parts import TileLeaf
+from chunkfold.reading.box_kernels import kernels_of
 from chunkfold.reading.reads import (
     all_outputs,
     output_boxes_by_cell,
     output_boxes_within,
     reads_of,
 )
+from chunkfold.reading.tile_leaves import TileLeaf
 from chunkfold.selections import select
 from chunkfold.sources.opening import open_source
 

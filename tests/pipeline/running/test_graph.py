@@ -19,7 +19,7 @@ import chunkfold as cf
 import chunkfold.xarray
 from chunkfold.planning import blocks, output_chunks, planner
 from chunkfold.planning.blocks import Tree
-from chunkfold.worker import graph_tasks
+from chunkfold.worker import tasks
 from chunkfold.worker.block_report import Report
 from chunkfold.worker.fold_block import Folded
 from chunkfold.worker.worker_device import PLUGIN
@@ -322,9 +322,9 @@ def test_what_saw_too_little_is_no_result(path: str):
     lazy = cf.reduce(path, compute=False)
     folded = Folded((), Report(1, {}))
     ending = next(one for key, one in lazy.dask.items() if str(key).endswith("-ending"))
-    root = graph_tasks.Root((0, 1), 2)
+    root = tasks.Root((0, 1), 2)
     with pytest.raises(cf.IncompleteError, match="saw 1 elements of 2"):
-        graph_tasks.graph_chunk(ending.value, (), [0], [root], folded)
+        tasks.graph_chunk(ending.value, (), [0], [root], folded)
 
 
 def test_results_that_are_elements_and_estimates_are_given_later():

@@ -186,7 +186,7 @@ def test_texts_say_how_many_they_are(tmp_path: Path):
     )
     zarr.create_array(tmp_path / "a", data=np.arange(3.0))
     for labels in ("t", "t3"):
-        with pytest.raises(Exception, match=r"says that it has 4,294,967,295 texts"):
+        with pytest.raises(Exception, match=r"header says 4,294,967,295 texts"):
             cf.reduce(tmp_path / "a", by=str(tmp_path / labels))
 
 

@@ -32,7 +32,7 @@ from chunkfold.planning.leaf_objects import (
     leaf_objects,
     with_objects,
 )
-from chunkfold.reading import parts
+from chunkfold.reading import tile_leaves
 from chunkfold.selections import select
 from chunkfold.sources import chunk_index
 from chunkfold.sources.chunk_index import Listing, list_objects
@@ -225,7 +225,7 @@ def test_what_is_not_stored_counts_as_if_it_were(
     """Bit for bit what the same array gives that has all of its chunks."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(planner, "LEAF_BYTES", leaf_bytes)
-        patch.setattr(parts, "READ_BYTES", read_bytes)
+        patch.setattr(tile_leaves, "READ_BYTES", read_bytes)
         _check_fill(tmp_path_factory, seed, fill, axis, share, whole, positions)
 
 
@@ -329,7 +329,7 @@ def test_positions_are_of_the_first_stored_or_not(
     ops = ["argmin", "argmax", "nanargmin", "nanargmax", "sum", FIRST_ABOVE, *[LAST] * every]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(planner, "LEAF_BYTES", leaf_bytes)
-        patch.setattr(parts, "READ_BYTES", 0)
+        patch.setattr(tile_leaves, "READ_BYTES", 0)
         (one, other), (dense, dense_other) = zip(*pairs, strict=True)
         for sources, full_ones, asked in (
             (one, dense, ops),
@@ -416,7 +416,7 @@ def test_of_a_leaf_that_is_stored_in_part_only_that_is_read(
     tmp_path: Path, monkeypatch, regions: list, axis
 ):
     monkeypatch.setattr(planner, "LEAF_BYTES", 16 * 8 * 4)  # 16 chunks, 8 outputs
-    monkeypatch.setattr(parts, "READ_BYTES", 7 * 32)  # 2 are worth it of 16, 3 are not
+    monkeypatch.setattr(tile_leaves, "READ_BYTES", 7 * 32)  # 2 are worth it of 16, 3 are not
     array, kept = np.arange(1.0, 801, dtype="f4").reshape(100, 8), np.zeros((100, 1), bool)
     kept[[3, 8, 33, 37, 41, 96]] = True
     made, full = sparse(tmp_path / "s.zarr", array, kept, chunks=(1, 8), fill_value=0.5)
@@ -450,7 +450,7 @@ def test_chunks_that_a_step_passes_over_count_for_nothing(tmp_path: Path):
 def test_two_inputs_are_read_where_either_is_stored(tmp_path: Path, monkeypatch):
     """Whatever the chunks of each: where neither is, the products of their fills are counted."""
     monkeypatch.setattr(planner, "LEAF_BYTES", 2048)
-    monkeypatch.setattr(parts, "READ_BYTES", 0)
+    monkeypatch.setattr(tile_leaves, "READ_BYTES", 0)
     rng = np.random.default_rng(0)
     array = rng.integers(1, 99, (18, 20)).astype("f8")
     for number in range(20):

@@ -15,7 +15,7 @@ from chunkfold.axis_cuts import Cells
 from chunkfold.errors import LawsWarning
 from chunkfold.grid import Piece
 from chunkfold.kernels.binding.law_samples import MOST
-from chunkfold.worker.law_trials import _extents, _spread
+from chunkfold.worker.law_trials import _lengths, _spread
 
 pytestmark = pytest.mark.unoptimised
 LATEST = cf.Monoid(
@@ -88,7 +88,7 @@ def test_missing_and_infinite_elements_are_not_tried(tmp_path: Path):
 
 @pytest.mark.parametrize("axes", range(5))
 def test_samples_are_few_and_spread_over_one_chunk(axes: int):
-    extents = _extents(axes)
+    extents = _lengths(axes)
     assert len(extents) == axes
     assert np.prod(extents) == (MOST if axes else 1)
     assert _spread(Piece(slice(5, 1000, 3), 0, 332), Cells(2000, 100), 8) == range(0, 32, 4)

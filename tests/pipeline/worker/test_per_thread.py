@@ -20,7 +20,7 @@ from chunkfold.kernels.device.callers_queue import CallersQueue, runs_here
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.fold.launch import Launcher
 from chunkfold.planning import blocks
-from chunkfold.reading import staging, work_shares
+from chunkfold.reading import readers
 from chunkfold.running import backend
 from chunkfold.sources.zarr_source import ZarrSource
 from chunkfold.worker import per_thread, thread_fold, totals, worker_device
@@ -151,13 +151,13 @@ def test_bits_do_not_depend_on_who_folds_the_last_leaves(
         found.append(cf.reduce(path, ["sum", "std"], mode="fast"))
         shares = [sum(fold is thread._fold for fold in took) for thread in ran]
         assert shares[slow] < shares[1 - slow]
-        assert sum(shares) == 2 * (work_shares._LAST_LEAVES + work_shares._LAST_SHARES)
+        assert sum(shares) == 2 * (thread_fold._LAST_LEAVES + thread_fold._LAST_SHARES)
     assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("leaves", [1, 8], ids=["whole leaves", "cut leaves"])
 def test_small_chunks_of_two_inputs_stay_aligned(tmp_path: Path, monkeypatch, ran, leaves: int):
-    monkeypatch.setattr(work_shares, "_MANY_LEAVES", leaves)
+    monkeypatch.setattr(thread_fold, "_MANY_LEAVES", leaves)
     one, two = wild("f4"), wild("f8")[::-1].copy()
     paths = [
         stored(tmp_path / "a", one, chunks=(3, 7, 50), compressors="auto"),
@@ -218,11 +218,11 @@ def test_others_go_through_the_ring(tmp_path: Path, ran, layout: dict, given: di
 def test_many_readers_would_wait_for_each_other(tmp_path: Path, monkeypatch, device, ran):
     path = stored(tmp_path / "a", wild())
     owned = worker_device.process_device(device.spec)
-    for readers, many in ((per_thread.MOST_THREADS, 1), (per_thread.MOST_THREADS + 1, 0)):
-        monkeypatch.setattr(owned, "readers", readers)
+    for count, many in ((per_thread.MOST_THREADS, 1), (per_thread.MOST_THREADS + 1, 0)):
+        monkeypatch.setattr(owned, "readers", count)
         monkeypatch.setattr(per_thread, "PIECE_BYTES", 20_000)
         cf.reduce(path)
-        assert len(ran) == many * readers
+        assert len(ran) == many * count
         ran.clear()
 
 
@@ -269,7 +269,7 @@ def soon_stalled():
 @pytest.mark.usefixtures("soon_stalled")
 def test_who_waits_for_the_threads_of_another_run_is_not_given_up(tmp_path: Path, monkeypatch, ran):
     for module in (totals, per_thread):
-        monkeypatch.setattr(module, "TELL_EVERY_S", 0.05)
+        monkeypatch.setattr(module, "REPORT_EVERY_S", 0.05)
     one, other = (stored(tmp_path / name, wild()) for name in "ab")
     go, read = threading.Event(), ZarrSource.read
 
@@ -314,7 +314,7 @@ def test_what_never_returns_ends_at_its_deadline(tmp_path: Path, monkeypatch, ra
     never = threading.Event()
     path = stored(tmp_path / "a", wild())
     cf.reduce(path)
-    monkeypatch.setattr(staging, "READ_DEADLINE_S", 0.5)
+    monkeypatch.setattr(readers, "READ_DEADLINE_S", 0.5)
     if stuck == "read":
         monkeypatch.setattr(ZarrSource, "read", lambda *_: never.wait(60))
     elif stuck == "launch":  # where it runs here, the fold itself

@@ -6,19 +6,18 @@ import pytest
 
 import chunkfold as cf
 from chunkfold.worker import totals
-from chunkfold.worker.totals import Totals
-from chunkfold.worker.watch import Watch
+from chunkfold.worker.totals import Totals, Watch
 
 
 def test_a_block_is_heard_of_though_its_bytes_do_not_grow(monkeypatch):
     """As of chunks that are left out, and of what is read once more."""
     told: list[int] = []
     watched = Totals("run", Watch(lambda nbytes, _: told.append(nbytes), lambda: False))
-    monkeypatch.setattr(totals, "TELL_EVERY_S", -1.0)
-    watched.tell()
-    watched.tell()
+    monkeypatch.setattr(totals, "REPORT_EVERY_S", -1.0)
+    watched.report_progress()
+    watched.report_progress()
     watched.nbytes = 5
-    watched.tell(underway=2)
+    watched.report_progress(underway=2)
     assert told == [0, 0, 7]
 
 
@@ -26,7 +25,7 @@ def test_a_block_tells_no_more_than_now_and_then():
     told: list[int] = []
     watched = Totals("run", Watch(lambda nbytes, _: told.append(nbytes), lambda: False))
     for _ in range(100):
-        watched.tell()
+        watched.report_progress()
     assert not told
 
 

@@ -57,7 +57,8 @@ class Options(OptionTable):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_windows(self.coarsen, self.boundary)
+        if self.coarsen is not None or self.boundary != "exact":
+            check_windows(self.coarsen, self.boundary)
         labels = next((name for name in ("by", "resample") if getattr(self, name) is not None), "")
         refuse_windows(self.coarsen, labels)
         check_sel(self.sel, self.sel_method, self.sel_tolerance)

@@ -77,8 +77,8 @@ def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op] | Questions, **giv
         each = {name: _DatasetQuestion.asked(dataset, name, one, given) for name, one in op.items()}
     else:
         each = {"": _DatasetQuestion(dataset, op, given)}
-    for name, held in whole.data_vars.items():
-        for array, questions in _reads_of(held, dataset[name], each):
+    for name, stored in whole.data_vars.items():
+        for array, questions in _reads_of(stored, dataset[name], each):
             own = dict(common)
             if any(dim in index for dim in array.dims):
                 own["selection"] = tuple(index.get(str(dim), slice(None)) for dim in array.dims)
@@ -93,14 +93,14 @@ def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op] | Questions, **giv
 
 
 def _reads_of(
-    held: xr.DataArray, selected: xr.DataArray, each: Mapping[str, _DatasetQuestion]
+    stored: xr.DataArray, selected: xr.DataArray, each: Mapping[str, _DatasetQuestion]
 ) -> list[tuple[xr.DataArray, dict[str, Question]]]:
     """Return the reads of an array, each with its questions; other questions keep it unchanged."""
     reads: dict[tuple[Hashable, ...], tuple[xr.DataArray, dict[str, Question]]] = {}
     for name, asked in each.items():
         if asked.passes(selected):
             asked.keep_unchanged(selected)
-        elif (found := asked.of_array(held)) is not None:
+        elif (found := asked.of_array(stored)) is not None:
             array, question = found
             reads.setdefault(array.dims, (array, {}))[1][name] = question
     return list(reads.values())
@@ -141,12 +141,12 @@ class _DatasetQuestion:
         """Return whether an array stays as it is, as in xarray's coarsen."""
         return bool(self._coarsen) and not {*array.dims} & {*self._dims, *self._coarsen}
 
-    def of_array(self, held: xr.DataArray) -> tuple[xr.DataArray, Question] | None:
+    def of_array(self, stored: xr.DataArray) -> tuple[xr.DataArray, Question] | None:
         """Return the array to reduce, and its question; None if no op can reduce it."""
-        able = [one for one, monoid in self._ops if _is_able(held, monoid)]
+        able = [one for one, monoid in self._ops if _is_able(stored, monoid)]
         if not able:
             return None
-        array, given = _with_axes_of(held, self._given), self._given
+        array, given = _with_axes_of(stored, self._given), self._given
         axis = [dim for dim in array.dims if dim in self._dims]
         own = _windows(array, self._coarsen, given)
         integers, labels = _of_integers(array, given), self._labels.along(array.dims)

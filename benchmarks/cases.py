@@ -23,7 +23,7 @@ from chunkfold.kernels import (
     choose,
     histogram,
 )
-from chunkfold.kernels.bench.peers import placed, repeated
+from chunkfold.kernels.bench.peers import device_copy, repeated
 
 _PATTERN = 1 << 20
 Layout = tuple[tuple[int, ...], tuple[int, ...]]
@@ -162,7 +162,7 @@ def _flat(dtype: str, nbytes: int, nans: bool, _number: int) -> np.ndarray:
 
 @lru_cache(maxsize=2)
 def _placed(opened: DeviceContext, *flat: Any) -> cl.Buffer:
-    return placed(opened, _flat(*flat))
+    return device_copy(opened, _flat(*flat))
 
 
 def _flats(case: Case, nbytes: int) -> list[tuple[str, int, bool, int]]:

@@ -17,7 +17,7 @@ import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels import DeviceContext, Fold, as_monoid, bind, box, choose, devices
-from chunkfold.kernels.bench.peers import placed, repeated
+from chunkfold.kernels.bench.peers import device_copy, repeated
 from chunkfold.kernels.tuning.autotuning import device_seconds
 
 DTYPES = ["float32", "float64", "float16", "int64", "int32", "int8", "complex64"]
@@ -52,7 +52,7 @@ def main() -> None:
     for dtype in options.dtype or DTYPES:
         some = np.arange(1 << 15).astype(dtype)
         values = repeated(some, ((options.mib << 20) // some.itemsize,))
-        buffer = placed(opened, values)
+        buffer = device_copy(opened, values)
         few = (options.cached_mib << 20) // values.itemsize
         for op in OPS:
             if op not in OF_KIND.get(values.dtype.kind, OPS):

@@ -11,7 +11,7 @@ import numpy as np
 
 from chunkfold.kernels import DeviceContext, devices
 from chunkfold.kernels.bench.measure import best_read
-from chunkfold.kernels.bench.peers import ours, placed, repeated
+from chunkfold.kernels.bench.peers import device_copy, ours, repeated
 from chunkfold.kernels.bench.timing import medians
 
 OPS = ["sum", "mean", "sumsq", "var"]
@@ -59,7 +59,7 @@ def main() -> None:
                 pattern = made(rng, dtype)
                 for layout, shape, axes in layouts(count)[: 1 if made is wild else None]:
                     array = repeated(pattern, shape)
-                    buffer = placed(opened, array)
+                    buffer = device_copy(opened, array)
                     ceiling = best_read(opened, buffer, array.nbytes)
                     for op in OPS:
                         contenders = {

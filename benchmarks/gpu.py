@@ -39,7 +39,7 @@ from gpu_decoding import CODECS, ENCODERS, NVCOMP, nvcomp_decoding, ours_decodin
 
 import chunkfold as cf
 from chunkfold.kernels import Device, DeviceContext, as_monoid, bind, devices
-from chunkfold.kernels.bench.peers import placed
+from chunkfold.kernels.bench.peers import device_copy
 from chunkfold.kernels.feed.commands import UNKNOWN, Runs
 from chunkfold.kernels.feed.feeder import Feeder
 from chunkfold.workflows.plots import bar_chart, check_plot
@@ -168,7 +168,7 @@ class Labelled:
         array = keyed.values(bench.nbytes // np.dtype(self.dtype).itemsize, self.dtype)
         keys = keyed.labels(array.size, self.groups, runs=self.runs)
         bound = bind([as_monoid("sum")], [array.dtype], exact=True, keyed=True)
-        buffer = placed(opened, array)
+        buffer = device_copy(opened, array)
         own = keyed.seconds_by_label(opened, bound, buffer, keys, self.groups, rounds)
         buffer.release()
         peers = keyed.peers(array, keys, self.groups, rounds)

@@ -27,7 +27,7 @@ from chunkfold.kernels import (
     devices,
     keyed_box,
 )
-from chunkfold.kernels.bench.peers import placed
+from chunkfold.kernels.bench.peers import device_copy
 
 LABELS = (12, 100, 1_000, 4_000, 10_000, 1_000_000)
 DTYPES = ("float32", "float64", "int32")
@@ -76,7 +76,7 @@ def seconds_by_label(
     """Return the seconds of a fold by label of what a buffer holds."""
     accumulator = bound.accumulator.for_outputs(groups)
     tuning = choose(opened.device, accumulator, kernels={"flat"})
-    keyed, held = KeyedFold(opened, accumulator, tuning, groups), placed(opened, keys)
+    keyed, held = KeyedFold(opened, accumulator, tuning, groups), device_copy(opened, keys)
 
     def labelled() -> None:
         keyed.add([buffer], held, keyed_box(keys.shape, (0,)))
@@ -106,7 +106,7 @@ def main() -> None:
     print(f"GB/s of values, {count:,} of them by label on {device}")
     for dtype in options.dtype or DTYPES:
         array = values(count, dtype)
-        buffer, whole = placed(opened, array), box((count,), (0,))
+        buffer, whole = device_copy(opened, array), box((count,), (0,))
         for op in options.op or ["sum"]:
             monoids, exact = [as_monoid(op)], options.mode == "exact"
             bound = bind(monoids, [array.dtype], exact=exact, keyed=True)

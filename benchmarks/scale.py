@@ -20,10 +20,10 @@ import zarr
 import chunkfold as cf
 from chunkfold.cluster.joining import connect
 from chunkfold.planning import blocks, planner
-from chunkfold.planning.asking import asked
 from chunkfold.planning.options import Options
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.planner import make_plan
+from chunkfold.planning.resolve import asked
 from chunkfold.planning.workers import Terms
 from chunkfold.sources.chunk_index import Listing, list_objects
 from chunkfold.sources.opening import open_source

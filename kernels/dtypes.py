@@ -17,7 +17,7 @@ _TABLE = re.compile(r"int64\[([1-9][0-9]{0,5})\]")
 
 @dataclass(frozen=True)
 class StoredDtype:
-    """How elements of one dtype stand in memory and what `lift` sees of them."""
+    """The form of one dtype's elements in memory, and of the values that `lift` gets."""
 
     storage: str
     """OpenCL C type of the buffer's elements."""
@@ -151,7 +151,7 @@ EXACT = "exact"
 
 
 def is_table(rule: str) -> bool:
-    """Whether a field of this dtype is a table of counters."""
+    """Return True for the dtype of a table of counters."""
     return rule == EXACT or table_entries(rule) > 0
 
 
@@ -168,8 +168,8 @@ def table_entries(dtype: str) -> int:
 def from_order(keys: np.ndarray, value: np.dtype, *, high: bool) -> np.ndarray:
     """Turn order keys back into values of a dtype; the inverse of `order_low` and `order_high`.
 
-    `high` tells whether they are `order_high`'s: those of times differ. Of floats both keys that
-    stand for NaN, the lowest and the highest, decode to NaN.
+    `high`: the keys are `order_high`'s, which differ for times. Both keys of NaN, the lowest
+    and the highest, decode to NaN.
     """
     if value.kind in "mM":
         times: np.ndarray = (keys.view(np.uint64) + np.uint64(high)).view(value)

@@ -15,14 +15,14 @@ FOLDS = ("flat", "rows", "columns", "short_rows")
 """The kernels that fold boxes, each for boxes of its own kind: `Box.kernel`."""
 
 ONE_OUTPUT = frozenset({"flat", "rows"})
-"""Those of them that fold boxes of one output."""
+"""Kernels that fold boxes of one output."""
 
 BY_KEY = ("by_key", "by_key_alone")
-"""What stands beside these for kernels that fold by key: into tables that work-items share, where
-they can; into accumulators of each work-item's own."""
+"""Names of kernels that fold by key: into tables that work-items share, where possible; into
+accumulators of each work-item's own."""
 
 CHOOSE = "choose"
-"""What stands beside these for the kernel that chooses among elements that are kept."""
+"""Name of the kernel that chooses among elements that are kept."""
 
 OutputRun = tuple[int, int, int]
 """Accumulators next to each other: the first one, where it goes, and how many."""
@@ -86,16 +86,16 @@ class Box:
 
     @property
     def kernel(self) -> str:
-        """Which of `FOLDS` folds it."""
+        """Return the kernel of `FOLDS` that folds it."""
         return self.kernel_because[0]
 
     @cached_property
     def kernel_because(self) -> tuple[str, str]:
-        """Which of `FOLDS` folds it, and why.
+        """Return the kernel of `FOLDS` that folds it, and why.
 
-        `flat` takes one contiguous run that goes into one output, indices in step; `columns` what
-        has neighbouring elements in different outputs; `short_rows` what has few neighbours in each
-        of many outputs; `rows` all else.
+        `flat` folds one contiguous run into one output; `columns` boxes whose neighbouring elements
+        go into different outputs; `short_rows` boxes with few neighbours in each of many outputs;
+        `rows` all others.
         """
         if self.outputs == 1 and self.reduces <= 1:
             return "flat", "there is one element at most"
@@ -178,7 +178,7 @@ def box(
     Parameters
     ----------
     shape
-        Extents of the box.
+        Shape of the box.
     axes
         Axes to reduce; the others are kept, and outputs stand in their C order.
     strides
@@ -208,8 +208,8 @@ def box(
     own = tuple(c_strides(shape) if strides is None else strides)
     each, firsts = of_others(own, offset, others, other_offsets)
     dims = dims_of(shape, axes, own, index_strides, each)
-    kept = merged([(dim,) for axis, dim in dims.items() if axis not in axes])
-    reduced = merged([(dim,) for axis, dim in dims.items() if axis in axes])
+    kept = merged_dims([(dim,) for axis, dim in dims.items() if axis not in axes])
+    reduced = merged_dims([(dim,) for axis, dim in dims.items() if axis in axes])
     parts = tuple(dim for (dim,) in kept), tuple(dim for (dim,) in reduced)
     return Box(*parts, offset, index, firsts)
 
@@ -253,7 +253,7 @@ def dims_of(
     }
 
 
-def merged(dims: Sequence[tuple[Dim, ...]]) -> list[tuple[Dim, ...]]:
+def merged_dims(dims: Sequence[tuple[Dim, ...]]) -> list[tuple[Dim, ...]]:
     """Put dims in memory's order, merge those that are one run, drop those of one element.
 
     Each is a tuple: an axis as it is in several buffers. The order is that of the first; those that
@@ -274,7 +274,7 @@ def merged(dims: Sequence[tuple[Dim, ...]]) -> list[tuple[Dim, ...]]:
 
 
 def _continues(before: Dim, dim: Dim) -> bool:
-    """Whether a dim's run goes on where each step of the dim before it goes to."""
+    """Return True if a step of the dim before goes to the end of a dim's run."""
     return (
         before.stride == dim.size * dim.stride
         and before.index_stride == dim.size * dim.index_stride

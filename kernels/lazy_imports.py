@@ -1,4 +1,4 @@
-"""Packages whose names load on first use (PEP 562): who asks for an error waits for no compiler."""
+"""Packages whose names load on first use (PEP 562): errors import without a compiler."""
 
 from __future__ import annotations
 

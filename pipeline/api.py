@@ -16,16 +16,15 @@ from chunkfold.events import OnEvent
 from chunkfold.kernels import Device, all_devices, devices
 from chunkfold.kernels.binding.laws import depends_on_order_of
 from chunkfold.kernels.tuning.decode_request import decode_rates
-from chunkfold.planning import asking
 from chunkfold.planning.feeding import codecs_to_measure
-from chunkfold.planning.keywords import DEFAULT, Keywords, options_of, with_options
-from chunkfold.planning.options import Op
+from chunkfold.planning.keywords import DEFAULT, options_of, with_options
+from chunkfold.planning.option_table import Keywords, Op
 from chunkfold.planning.plan import Plan, request_of
 from chunkfold.planning.planner import fitted, make_plan
 from chunkfold.planning.questions import Question, Questions, options_of_each
 from chunkfold.planning.request import Request
-from chunkfold.planning.staffing import THREADS
-from chunkfold.planning.workers import Terms
+from chunkfold.planning.resolve import asked
+from chunkfold.planning.workers import THREADS, Terms
 from chunkfold.running.execution import Execution
 from chunkfold.running.graph import lazily
 from chunkfold.running.on_cluster import OnCluster
@@ -58,9 +57,9 @@ def reduce(
         DataArray or a Dataset of xarray's; a pair of equal shape for reductions of two inputs. Or a
         `Plan`, which has its options.
     op, options
-        The fields of `chunkfold.planning.options.Options`. Instead of an op a mapping of names to
-        questions (`ask`): one read answers all of them, each with axes, weights, labels of its
-        own.
+        The rows of `chunkfold.planning.option_table.OptionTable`. Instead of an op a mapping of
+        names to questions (`ask`): one read answers all of them, each with axes, weights, labels
+        of its own.
     labels
         Return a `Result`: values with the names of their axes, coordinates, attributes and units.
         Results of groups are such anyway.
@@ -120,7 +119,7 @@ def submit(
         cut anew for those that there are. Chunks that were changed since it was made end the run,
         and those that were not stored then are still fill.
     op, options
-        The fields of `chunkfold.planning.options.Options`.
+        The rows of `chunkfold.planning.option_table.OptionTable`.
     client, on_event
         As `reduce`.
     """
@@ -150,7 +149,7 @@ def plan(
     source
         As `reduce`; a `Plan` is made anew for other workers, without listing anything again.
     op, options
-        The fields of `chunkfold.planning.options.Options`.
+        The rows of `chunkfold.planning.option_table.OptionTable`.
     workers, threads, memory_limit
         The number of workers, of blocks that each runs at once, and the bytes that each may take;
         used where no cluster is given.
@@ -189,14 +188,14 @@ def _asked(source: Any, op: Op | Sequence[Op] | Questions, options: Keywords) ->
     """Return the request of a source and its options; a request or a plan is returned as it is."""
     if not isinstance(source, (Request, Plan)):
         if isinstance(op, Mapping):
-            return asking.asked(source, options_of_each(op, options))
+            return asked(source, options_of_each(op, options))
         if any(
             isinstance(one, Question) for one in (op if isinstance(op, (list, tuple)) else [op])
         ):
             raise PlanError(
                 "a question has a name, which its result goes by: {'mean': chunkfold.ask('mean')}"
             )
-        return asking.asked(source, options_of(op, options))
+        return asked(source, options_of(op, options))
     given = [*(["op"] if op is not DEFAULT else []), *options]
     if given:
         raise PlanError(

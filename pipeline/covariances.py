@@ -17,10 +17,11 @@ from chunkfold.boxes import slabs_of_cells
 from chunkfold.errors import PlanError
 from chunkfold.grid import Axis, Piece, Taken
 from chunkfold.kernels.exact.gram import Gram
-from chunkfold.kernels.exact.rounding import ratio, root
+from chunkfold.kernels.exact.rounding import rounded_ratio, rounded_root
 from chunkfold.planning.by_coordinates import by_positions, refuse_nothing, with_lists
+from chunkfold.planning.option_values import SelMethod
 from chunkfold.planning.options import Options
-from chunkfold.planning.staffing import readers_each
+from chunkfold.planning.workers import readers_each
 from chunkfold.positions import as_range
 from chunkfold.selections import Selection, select, selection_text
 from chunkfold.settings import StorageOptions
@@ -45,7 +46,7 @@ def cov(
     ddof: float = 1,
     selection: Selection = None,
     sel: Mapping[str, Any] | None = None,
-    sel_method: str | None = None,
+    sel_method: SelMethod | None = None,
     sel_tolerance: Any = None,
     allow_empty: bool = False,
     mask_and_scale: bool = False,
@@ -97,7 +98,7 @@ def cov(
         del variances
         if under <= 0:
             return math.copysign(math.inf, _sign(product)) if product and count else math.nan
-        return ratio(product * over, under, unit, _WIDE)
+        return rounded_ratio(product * over, under, unit, _WIDE)
 
     return _matrix(gram, value)
 
@@ -108,7 +109,7 @@ def corrcoef(
     *,
     selection: Selection = None,
     sel: Mapping[str, Any] | None = None,
-    sel_method: str | None = None,
+    sel_method: SelMethod | None = None,
     sel_tolerance: Any = None,
     allow_empty: bool = False,
     mask_and_scale: bool = False,
@@ -135,7 +136,7 @@ def corrcoef(
         squares = variances[0] * variances[1]
         if not squares:
             return math.nan
-        return _sign(product) * root(product * product, squares, 0, _WIDE)
+        return _sign(product) * rounded_root(product * product, squares, 0, _WIDE)
 
     return _matrix(gram, value)
 

@@ -17,11 +17,12 @@ from chunkfold.errors import DeviceError, PlanError
 from chunkfold.kernels import Monoid, as_monoid
 from chunkfold.kernels.binding.binding import is_defined
 from chunkfold.kernels.dtypes import stored_name
+from chunkfold.planning.asked_labels import labels_of
 from chunkfold.planning.broadcast_inputs import weighted
-from chunkfold.planning.by_coordinates import coordinate_of, positions
-from chunkfold.planning.dataset_labels import labels_of
-from chunkfold.planning.keywords import Keywords, refuse_unknown
-from chunkfold.planning.options import Op, Options
+from chunkfold.planning.by_coordinates import index_coordinate, positions
+from chunkfold.planning.keywords import refuse_unknown
+from chunkfold.planning.option_table import Keywords, Op
+from chunkfold.planning.options import Options
 from chunkfold.planning.questions import (
     COMMON,
     Question,
@@ -173,7 +174,7 @@ def _selected(
     """Return the index of each axis of a Dataset that is selected by coordinates."""
     axes = _Axes(tuple(map(str, dataset.sizes)), tuple(dataset.sizes.values()))
     options = Options(**sel, allow_empty=allow_empty)
-    return positions(options, axes, partial(coordinate_of, dataset))
+    return positions(options, axes, partial(index_coordinate, dataset))
 
 
 @dataclass(frozen=True)

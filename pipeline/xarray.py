@@ -15,7 +15,7 @@ except ImportError as error:
 from chunkfold.api import reduce
 from chunkfold.errors import MonoidError, PlanError
 from chunkfold.kernels import as_monoid
-from chunkfold.planning.options import Op
+from chunkfold.planning.option_table import Op
 
 DimNames = Hashable | Sequence[Hashable] | AbstractSet[Hashable] | None
 """Axes by name; None, or `...`: all of them."""

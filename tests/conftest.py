@@ -30,7 +30,7 @@ from chunkfold.kernels import Accumulator, Device, DeviceContext, Tuning, all_de
 from chunkfold.kernels.device.host import default_devices, split  # noqa: E402
 from chunkfold.kernels.geometry import FOLDS  # noqa: E402
 from chunkfold.kernels.program.options import VARIANTS  # noqa: E402
-from chunkfold.kernels.tuning.tuning_choice import settled  # noqa: E402
+from chunkfold.kernels.tuning.tuning_choice import try_tunings  # noqa: E402
 from chunkfold.kernels.tuning.variant import forced, why_not  # noqa: E402
 from tests.collected import (  # noqa: E402
     covering,
@@ -213,7 +213,7 @@ def tried(
     tuning = shaped(device, accumulator, shape)
     if tuning is None:
         return None
-    (tuning,), verdict = settled(device, accumulator, tuning, kernels=kernels)
+    (tuning,), verdict = try_tunings(device, accumulator, tuning, kernels=kernels)
     assert verdict.usable or "crashed" in verdict.reason, verdict
     return tuning if verdict.usable else None
 

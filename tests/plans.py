@@ -11,10 +11,11 @@ import pytest
 
 from chunkfold import api
 from chunkfold.planning import planner
-from chunkfold.planning.asking import asked
-from chunkfold.planning.options import Op, Options
+from chunkfold.planning.option_table import Op
+from chunkfold.planning.options import Options
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.planner import make_plan
+from chunkfold.planning.resolve import asked
 from chunkfold.planning.workers import Terms
 from chunkfold.running import ready
 from chunkfold.sources import zarr_source

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import zarr
 
-from chunkfold.planning.staffing import host_cores
+from chunkfold.planning.workers import host_cores
 
 
 class ChunkWriters:

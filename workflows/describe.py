@@ -21,6 +21,7 @@ from chunkfold.errors import (
 )
 from chunkfold.events import OnEvent
 from chunkfold.kernels import as_monoid, is_defined
+from chunkfold.planning.option_values import OnBadChunk, OnMissingChunk
 from chunkfold.planning.options import Options
 from chunkfold.running.ready import check_terms
 from chunkfold.running.run import Run
@@ -116,8 +117,8 @@ def describe_array(
     *,
     mask_and_scale: bool = Options.mask_and_scale,
     memory: int | str | None = Options.memory,
-    on_bad_chunk: str = Options.on_bad_chunk,
-    on_missing_chunk: str = Options.on_missing_chunk,
+    on_bad_chunk: OnBadChunk = Options.on_bad_chunk,
+    on_missing_chunk: OnMissingChunk = Options.on_missing_chunk,
     client: Client | None = None,
     on_event: OnEvent | None = None,
 ) -> Description:

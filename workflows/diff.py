@@ -14,17 +14,25 @@ from distributed import Client
 from chunkfold.api import submit
 from chunkfold.events import OnEvent
 from chunkfold.kernels import Monoid, Packing, as_monoid, is_defined
-from chunkfold.kernels.catalogue.differences import alike, equal, far_complex, largest, same_of
+from chunkfold.kernels.catalogue.differences import (
+    alike,
+    equal,
+    far_complex,
+    largest,
+    mixed_difference,
+    same_of,
+)
 from chunkfold.kernels.catalogue.integer_products import distance
 from chunkfold.kernels.catalogue.sums_of_two import far_as_float
 from chunkfold.kernels.errors import RangeError
 from chunkfold.kernels.expressions.library import real, where
 from chunkfold.kernels.monoid.accumulate import SymbolFunction
-from chunkfold.kernels.monoid.context import Context, Fields
-from chunkfold.planning.asking import asked
-from chunkfold.planning.keywords import Keywords
+from chunkfold.kernels.monoid.finish_context import Context, Fields
+from chunkfold.kernels.monoid.specialise import ForMixedInputs
+from chunkfold.planning.option_table import Keywords
 from chunkfold.planning.options import Options
 from chunkfold.planning.request import Request
+from chunkfold.planning.resolve import asked
 from chunkfold.selections import Selection
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.opening import open_source
@@ -51,7 +59,7 @@ _DIFFERENT = _unlike(
     alike,
     "biufmM",
     instead={"c": _unlike(alike, "c")},
-    pair=lambda dtypes: _unlike(same_of(dtypes), "biumM"),
+    specialised=ForMixedInputs(lambda dtypes: _unlike(same_of(dtypes), "biumM")),
 )
 
 
@@ -100,7 +108,9 @@ _MAX_ABS = _farthest(
         "c": _farthest(far_complex, "c"),
         "mM": _exactly(_MOST.instead["mM"], finish=_of_any_size),
     },
-    pair=lambda dtypes: _exactly(_MOST.for_pair(dtypes), finish=_of_any_size),
+    specialised=ForMixedInputs(
+        lambda dtypes: _exactly(mixed_difference(dtypes), finish=_of_any_size)
+    ),
 ).skipping()
 
 
@@ -126,7 +136,7 @@ _RMSE = _mean_square(
         "biu": _mean_square(lambda x0, x1: real(distance(x0, x1)), "biu"),
         "c": _mean_square(_unless_equal(far_complex), "c"),
     },
-    pair=lambda dtypes: _mean_square(partial(far_as_float, dtypes), "biu"),
+    specialised=ForMixedInputs(lambda dtypes: _mean_square(partial(far_as_float, dtypes), "biu")),
 ).skipping()
 
 

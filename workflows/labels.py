@@ -11,31 +11,28 @@ import numpy as np
 from chunkfold.errors import PlanError
 from chunkfold.plural import counted
 from chunkfold.sources.bins import bins as bins_of
-from chunkfold.workflows.parsing import axis, number_of, parse_edges, words
+from chunkfold.workflows.parsing import number_of, parse_edges, words
 
 
 def labels_asked(
     by: Sequence[Any],
     bins: Sequence[Any] = (),
     groups: Sequence[Any] = (),
-    resample: Sequence[str] = (),
-    by_axes: Sequence[str] = (),
+    by_axis: Sequence[Any] = (),
 ) -> dict[str, Any]:
-    """Return the options of labels as the library has them, from those of a command line.
+    """Return the options of labels as the library has them: each was given for each label, or not.
 
     Raises
     ------
     PlanError
         If bins, groups or axes are not given as often as labels are.
     """
-    axes = [[axis(word) for word in words((text,)) if word] for text in by_axes]
-    if len(by) < 2 and axes:  # of one label they may be written one by one
-        axes = [[one for several in axes for one in several]]
+    if len(by) < 2 and len(by_axis) > 1:  # those of one label may be written one by one
+        by_axis = [[one for several in by_axis for one in several]]
     return {
         "by": with_bins(by, bins),
-        "by_axis": of_each("by_axis", axes, len(by)),
-        "groups": of_each("groups", [parse_groups(text) for text in groups], len(by)),
-        "resample": parse_resample(resample),
+        "by_axis": of_each("by_axis", by_axis, len(by)),
+        "groups": of_each("groups", groups, len(by)),
     }
 
 

@@ -17,10 +17,10 @@ from chunkfold.boxes import Slices
 from chunkfold.errors import ChunkError, OutputError, PlanError
 from chunkfold.events import OnEvent
 from chunkfold.kernels import Packing
-from chunkfold.planning.asking import asked
-from chunkfold.planning.keywords import Keywords
+from chunkfold.planning.option_table import Keywords
 from chunkfold.planning.options import Options
 from chunkfold.planning.request import Request
+from chunkfold.planning.resolve import asked
 from chunkfold.results.attributes import carried_attributes
 from chunkfold.results.quantities import Quantity
 from chunkfold.sources.axis_names import axis_names, axis_numbers, normalized_axes

@@ -11,10 +11,11 @@ from distributed import Client
 from chunkfold.api import stream, submit
 from chunkfold.errors import PlanError
 from chunkfold.events import OnEvent
-from chunkfold.planning.asking import asked
-from chunkfold.planning.keywords import DEFAULT, Keywords, options_of, with_options
-from chunkfold.planning.options import Op, Options
+from chunkfold.planning.keywords import DEFAULT, options_of, with_options
+from chunkfold.planning.option_table import Keywords, Op
+from chunkfold.planning.options import Options
 from chunkfold.planning.request import Request
+from chunkfold.planning.resolve import asked
 from chunkfold.sources.opening import open_node
 from chunkfold.workflows.as_zarr import (
     check_results,
@@ -51,7 +52,7 @@ def project(
         an array that comes along. A projection of an OME-Zarr image is an image too, if the axes
         that are left allow it.
     op, options
-        The fields of `chunkfold.planning.options.Options`.
+        The rows of `chunkfold.planning.option_table.OptionTable`.
     overwrite
         Whether what is there goes, once the new Zarr is made.
 
@@ -110,7 +111,7 @@ def write_projection(
         If the reduction fails; nothing is then written.
     """
     turned = any(axis.order is not None for axis in request.chosen)
-    if turned or request.reads_again:  # results are not there, or in order, tile by tile
+    if turned or request.reads_again():  # results are not there, or in order, tile by tile
         found = submit(request, client=client, on_event=on_event)
         found.result()
         with staged(out, overwrite=overwrite) as made:

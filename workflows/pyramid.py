@@ -14,8 +14,7 @@ from distributed import Client
 
 from chunkfold.api import stream
 from chunkfold.events import OnEvent
-from chunkfold.planning.keywords import Keywords
-from chunkfold.planning.options import Op
+from chunkfold.planning.option_table import Keywords, Op
 from chunkfold.running.run import Run
 from chunkfold.sources.neighbours import compressors_of
 from chunkfold.sources.ome_zarr import images, levels_of
@@ -89,7 +88,7 @@ def pyramid(
     client, on_event
         As `chunkfold.reduce` has them.
     options
-        Fields of `chunkfold.planning.options.Options` that do not change the axes.
+        Rows of `chunkfold.planning.option_table.OptionTable` that do not change the axes.
 
     Returns
     -------

@@ -78,7 +78,7 @@ def refuse_op(request: Request, name: str) -> None:
     monoid = request.options.monoids[0]
     if monoid.last_axis:
         raise PlanError(f"{name} has axes of its own: levels of an image have none")
-    if request.reads_again:
+    if request.reads_again():
         raise PlanError(f"{name} may read the image several times; a pyramid reads it once")
     if request.bound().accumulator.uses_index:
         raise PlanError(f"{name} returns positions, or may depend on them: a level has none")

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from chunkfold.errors import PlanError
-from chunkfold.planning.asking import asked
-from chunkfold.planning.keywords import Keywords, options_of
-from chunkfold.planning.options import Op
+from chunkfold.planning.keywords import options_of
+from chunkfold.planning.option_table import Keywords, Op
 from chunkfold.planning.request import Request
+from chunkfold.planning.resolve import asked
 from chunkfold.sources.opening import open_node, open_source
 from chunkfold.sources.source import Source
 from chunkfold.workflows.ome import Image, image_of, refuse_other_version

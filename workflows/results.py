@@ -118,7 +118,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "elements": layout.elements,
         "bytes": plan.nbytes,
         "leaves": layout.tiles * layout.parts,
-        "absent_leaves": plan.absent,
+        "absent_leaves": plan.unstored,
         "leaf_bytes": plan.leaf_bytes,
         "blocks": len(plan.blocks),
         "levels": plan.tree.levels,

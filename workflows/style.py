@@ -12,7 +12,7 @@ from rich.table import Table
 
 from chunkfold.bad_chunks import Skipped
 from chunkfold.kernels.catalogue.finish_functions import BIN
-from chunkfold.kernels.tuning.explained import Reason
+from chunkfold.kernels.tuning.reasons import Reason
 from chunkfold.printable import printable
 from chunkfold.units import size_text
 from chunkfold.worker.block_report import DeviceReport, distinct_names

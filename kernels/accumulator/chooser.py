@@ -12,7 +12,7 @@ from chunkfold.kernels.accumulator.partial import Partial
 
 @dataclass(frozen=True)
 class Chooser:
-    """What is chosen of elements that were kept; see `chunkfold.kernels.monoid.choice`."""
+    """What is chosen of elements that were kept; see `chunkfold.kernels.monoid.finish_context`."""
 
     name: str
     """The statistic's."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from chunkfold.kernels.accumulator.exact_tree import ExactNode, Operation, exactly, near
-from chunkfold.kernels.exact import pairs, rationals
+from chunkfold.kernels.exact import rationals
 from chunkfold.kernels.exact.pieces import OutputsAt, pieces_of, slabs_of, unsure_of
 from chunkfold.kernels.exact.rounding import nearest
 
@@ -23,7 +23,7 @@ def rounded(tree: ExactNode, outputs: int, wanted: np.dtype, *, rooted: bool) ->
 
     def try_near(at: OutputsAt) -> np.ndarray:
         found = near(tree, at)
-        known = pairs.magnitude(found).root if rooted else found.estimate
+        known = abs(found).root if rooted else found.estimate
         done, certain = known.rounded(wanted)
         if rooted:
             certain = (certain | found.none) & found.signed
@@ -53,5 +53,5 @@ def order(one: ExactNode, two: ExactNode, outputs: int) -> np.ndarray:
 
     for few in pieces_of(unsure_of(try_near, slabs_of(outputs))):
         rows = zip(exactly(one, few), exactly(two, few), strict=True)
-        out[few] = [rationals.order(*row) for row in rows]
+        out[few] = [rationals.compared(*row) for row in rows]
     return out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -48,7 +49,7 @@ class Leaf:
         if isinstance(self.held, Fraction):
             return [self.held] * len(at)
         if isinstance(self.held, np.ndarray):
-            return [rationals.real(value) for value in self.held[at].tolist()]
+            return [rationals.exact_number(value) for value in self.held[at].tolist()]
         tables, unit = self.held.tables(at), Fraction(2) ** self.held.limbs.low
         found = zip(integers(tables), specials(tables).tolist(), strict=True)
         return [odd or value * unit for value, odd in found]
@@ -66,19 +67,19 @@ class Operation:
 
 ExactNode = Leaf | Operation
 _NEAR: Mapping[str, Callable[..., Pairs]] = {
-    "add": pairs.add,
-    "negative": pairs.negative,
-    "multiply": pairs.multiply,
-    "divide": pairs.divide,
-    "magnitude": pairs.magnitude,
+    "add": operator.add,
+    "negative": operator.neg,
+    "multiply": operator.mul,
+    "divide": operator.truediv,
+    "magnitude": abs,
     "unless_negative": pairs.unless_negative,
 }
 _EXACTLY: Mapping[str, Callable[..., Real]] = {
     "add": rationals.add,
     "negative": rationals.negative,
     "multiply": rationals.multiply,
-    "divide": rationals.divide,
-    "magnitude": rationals.magnitude,
+    "divide": rationals.divided_by,
+    "magnitude": rationals.absolute,
     "unless_negative": lambda a: math.nan if a < 0 else a,
 }
 
@@ -108,7 +109,7 @@ def near(top: ExactNode, at: OutputsAt) -> Pairs:
             continue
         given = [held[id(source)] for source in one.sources]
         if one.condition is not None:
-            held[id(one)] = pairs.choose(one.condition[at], *given)
+            held[id(one)] = pairs.chosen_pairs(one.condition[at], *given)
         else:
             held[id(one)] = _NEAR[one.name](*given)
     return held[id(top)]

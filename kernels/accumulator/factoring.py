@@ -17,11 +17,11 @@ from chunkfold.kernels.accumulator.accumulator import Accumulator, Slot
 from chunkfold.kernels.accumulator.component import ELEMENTS, BoundField, Component, exact_field
 from chunkfold.kernels.accumulator.partial import Partial, zero_partial
 from chunkfold.kernels.accumulator.sums import exact_sums, rewritten
-from chunkfold.kernels.exact.limbs import SPECIALS, Limbs, integers, specials, tables_of
+from chunkfold.kernels.exact.limbs import SPECIALS, Limbs, integers, limb_tables, specials
 from chunkfold.kernels.exact.polynomials import Monomial
-from chunkfold.kernels.expressions.evaluate import evaluate
+from chunkfold.kernels.expressions.evaluate import tree_values
 from chunkfold.kernels.expressions.nodes import Node, input_node, node, walk
-from chunkfold.kernels.expressions.operations import cast, made
+from chunkfold.kernels.expressions.operations import build, cast
 
 _WIDE = np.dtype(np.float64)
 
@@ -87,7 +87,7 @@ class Factoring:
         for one in rows:
             for product in self._sums[name]:
                 self._multiply(product, one, limbs.low, totals, odd)
-        tables = tables_of(totals, odd, limbs)
+        tables = limb_tables(totals, odd, limbs)
         if name in partial.arrays:
             return replace(partial, arrays={**partial.arrays, name: tables})
         return rewritten(partial, name, limbs, np.arange(partial.outputs), tables)
@@ -119,7 +119,7 @@ class Factoring:
         times = [product.monomial.digits] * len(given)
         exponents = np.zeros(len(given), np.int64)
         leaves = {one: given.astype(one.dtype) for one in _inputs(product.shared)}
-        for values in evaluate(product.shared, leaves) if product.shared else ():
+        for values in tree_values(product.shared, leaves) if product.shared else ():
             each = np.broadcast_to(values, len(given))
             if each.dtype.kind == "f":
                 fractions, powers = np.frexp(each.astype(_WIDE))
@@ -231,7 +231,7 @@ class _Rows:
     def _sum(self, factors: Sequence[Node]) -> BoundField:
         """Return the field of the exact sum of a product."""
         each = (cast(one, _WIDE) for one in factors)
-        tree = reduce(lambda a, b: made("multiply", _WIDE, a, b), each)
+        tree = reduce(lambda a, b: build("multiply", _WIDE, a, b), each)
         values = [np.dtype(one) for n, one in enumerate(self._value) if n != self._number]
         return exact_field("s", tree, values)
 

@@ -1,1 +1,1 @@
-"""Measure kernels: against the device's read ceiling, and against what else a user could take."""
+"""Measure kernels: against the device's read ceiling, and against other libraries."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib import resources
 
 import numpy as np
 import pyopencl as cl
 
-from chunkfold.kernels.bench.ceiling import read_kernels
 from chunkfold.kernels.bench.peers import (
+    device_copy,
     in_cache,
     numpy_of,
     ours,
-    placed,
     reduction_kernel,
     repeated,
     rung,
@@ -24,12 +24,14 @@ from chunkfold.kernels.binding.binding import bind
 from chunkfold.kernels.catalogue.named import as_monoid
 from chunkfold.kernels.device.device import Device
 from chunkfold.kernels.errors import DeviceError
+from chunkfold.kernels.fold.waiting import wait
 from chunkfold.kernels.ladder import LADDER
-from chunkfold.kernels.program.device_context import DeviceContext
+from chunkfold.kernels.program.build_options import language_options
+from chunkfold.kernels.program.device_context import DeviceContext, device_errors
 
 OURS, NUMPY, REDUCTION_KERNEL, CEILING = "chunkfold", "numpy", "ReductionKernel", "read ceiling"
 IN_CACHE = "in a cache"
-"""What ours does with elements that stay there: what is near it is bound by arithmetic."""
+"""The row of our fold of elements in a cache: rates near it are bound by arithmetic."""
 CROSSOVER_BYTES = (1 << 10, 1 << 26)
 """Least and most bytes at which a device is compared with NumPy."""
 _PATTERN = 1 << 22
@@ -56,7 +58,7 @@ class Row:
 def bench_kernels(
     device: Device, ops: Sequence[str], dtypes: Sequence[str], nbytes: int, rounds: int
 ) -> Iterator[Row]:
-    """Measure production kernels beside NumPy and pyopencl's own reduction, op by op.
+    """Measure production kernels and NumPy and pyopencl's own reduction, op by op.
 
     Raises
     ------
@@ -83,7 +85,7 @@ def bench_kernels(
 
 
 def bench_ladder(device: Device, op: str, dtype: str, nbytes: int, rounds: int) -> Row:
-    """Measure every rung of the ladder beside the production kernel; raises as `bench_kernels`."""
+    """Measure every rung of the ladder and the production kernel; raises as `bench_kernels`."""
     opened = DeviceContext(device)
     array, buffer = _data(opened, dtype, nbytes)
     contenders: dict[str, Timed | None] = {}
@@ -152,7 +154,7 @@ def _data(opened: DeviceContext, dtype: str, nbytes: int) -> tuple[np.ndarray, c
         )
     pattern = np.random.default_rng(0).integers(0, 100, _PATTERN).astype(_measurable(dtype))
     array = repeated(pattern, (nbytes // pattern.itemsize,))
-    return array, placed(opened, array)
+    return array, device_copy(opened, array)
 
 
 def _measurable(dtype: str) -> np.dtype:
@@ -163,3 +165,43 @@ def _measurable(dtype: str) -> np.dtype:
     if kind.kind not in "iuf":
         raise DeviceError(f"dtype {dtype!r} is not measured: take an integer or a float")
     return kind
+
+
+def read_kernels(
+    opened: DeviceContext, buffer: cl.Buffer, nbytes: int
+) -> Iterator[tuple[str, Timed]]:
+    """Yield shapes of a kernel that reads the first `nbytes` of a buffer, by name.
+
+    Raises
+    ------
+    DeviceError
+        If the device refuses one.
+    """
+    device, queue = opened.device, opened.queue()
+    text = resources.files("chunkfold.kernels").joinpath("cl/bench/read.cl").read_text()
+    strip = device.kind == "cpu"
+    locals_ = (1,) if strip else (256, 512, 1024)
+    for local in locals_:
+        if local > device.max_work_group_size:
+            continue
+        for width in (4, 8) if strip else (2,):
+            options = [f"-DREAD_{k}={v}" for k, v in
+                       (("LOCAL", local), ("WIDTH", width), ("STRIP", int(strip)))]  # fmt: skip
+            with device_errors(device, "building the read kernel"):
+                program = cl.Program(opened.context, text).build(
+                    [*language_options(device), *options]
+                )
+            for groups in (4 * device.compute_units, 16 * device.compute_units):
+                name = f"read: {groups} x {local} work-items, {width} ulongs a load"
+                out = cl.Buffer(opened.context, cl.mem_flags.READ_WRITE, groups * local * 8)
+                kernel = cl.Kernel(program, "read_all")
+
+                def run(
+                    kernel: cl.Kernel = kernel, items: int = groups * local, local: int = local,
+                    count: int = nbytes // (8 * width), out: cl.Buffer = out,
+                ) -> None:  # fmt: skip
+                    event = kernel(queue, (items,), (local,), buffer, np.uint64(count), out)
+                    queue.flush()
+                    wait(device, event, "reading")
+
+                yield name, run

@@ -1,4 +1,4 @@
-"""What else a user could take for a reduction of an array: the contenders of the benchmarks."""
+"""The contenders of the benchmarks: ways to reduce an array, with chunkfold and without."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import pyopencl as cl
 from chunkfold.kernels.bench.timing import Timed
 from chunkfold.kernels.binding.binding import bind
 from chunkfold.kernels.catalogue.named import as_monoid
-from chunkfold.kernels.device.pages import page_aligned
 from chunkfold.kernels.errors import BuildError
 from chunkfold.kernels.fold.fold import Fold
+from chunkfold.kernels.fold.staging import page_aligned
 from chunkfold.kernels.geometry import Box, box
 from chunkfold.kernels.ladder import Rung, RungFold
 from chunkfold.kernels.program.device_context import DeviceContext, device_errors
-from chunkfold.kernels.tuning.tuning_choice import choose, settled
+from chunkfold.kernels.tuning.tuning_choice import choose, try_tunings
 
 _CACHED_BYTES = 256 << 10
-"""Of a run that stays in a cache; it is folded so often at least that reading it is little."""
+"""Bytes of a run that stays in a cache; it is folded many times, so that reading costs little."""
 _LEAST_REPEATS = 16
 _SLIDE = 64
-"""Elements that a run over what is in a cache begins behind the one before."""
+"""Elements between the begins of runs in a cache."""
 _EXPRESSIONS = {"sum": ("0", "a+b"), "min": (None, "min(a,b)"), "max": (None, "max(a,b)")}
 
 
@@ -41,8 +41,8 @@ def repeated(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return np.asarray(array.reshape(shape))
 
 
-def placed(opened: DeviceContext, array: np.ndarray) -> cl.Buffer:
-    """Put an array where the device reads it fastest: where it is, if the device shares memory."""
+def device_copy(opened: DeviceContext, array: np.ndarray) -> cl.Buffer:
+    """Return a buffer of an array, in place if the device shares memory with the host."""
     shared = opened.device.unified_memory
     flags = cl.mem_flags.USE_HOST_PTR if shared else cl.mem_flags.COPY_HOST_PTR
     with device_errors(opened.device, f"allocating {array.nbytes} bytes"):
@@ -92,7 +92,7 @@ def in_cache(opened: DeviceContext, op: str, array: np.ndarray, buffer: cl.Buffe
     )
     flat = choose(opened.device, bound.accumulator, kernels=("flat",))
     wanted = replace(flat, rows=flat.flat)
-    (tuning,), verdict = settled(opened.device, bound.accumulator, wanted, kernels=("rows",))
+    (tuning,), verdict = try_tunings(opened.device, bound.accumulator, wanted, kernels=("rows",))
     if not verdict.usable:
         return None
     return folding(Fold(opened, bound.accumulator, tuning), buffer, whole)

@@ -1,4 +1,4 @@
-"""How fast host memory reaches a device, by each way there is, and how fast it is folded then."""
+"""Rates of uploads to a device, in each way, and of folds behind them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from chunkfold.kernels.bench.peers import folding, placed, repeated
+from chunkfold.kernels.bench.peers import device_copy, folding, repeated
 from chunkfold.kernels.bench.timing import Timed, medians
 from chunkfold.kernels.binding.binding import bind
 from chunkfold.kernels.catalogue.named import as_monoid
@@ -23,7 +23,7 @@ from chunkfold.kernels.tuning.tuning_choice import choose
 
 IN_PLACE = "in place"
 Move = Callable[[], cl.Buffer]
-"""Brings the host's memory to where kernels read it, and waits until it is there."""
+"""Uploads the host's memory, waits, and returns the buffer."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class Transfer:
     device: str
     nbytes: int
     moved: dict[str, float]
-    """By way: host memory until it is on the device."""
+    """Rates of uploads, by way."""
     folded: dict[str, float]
-    """By way: the same, until its sum is back; and of elements that are there already."""
+    """Rates of uploads and sums, by way; and of sums of elements in the device's memory."""
     used: str
-    """The way that reductions take."""
+    """The way that reductions use."""
 
 
 def bench_transfer(device: Device, nbytes: int, rounds: int) -> Transfer:
@@ -71,7 +71,7 @@ def bench_transfer(device: Device, nbytes: int, rounds: int) -> Transfer:
 
     contenders: dict[str, Timed] = {f"move {name}": move for name, move in moves.items()}
     contenders |= {f"fold {name}": folded(move) for name, move in moves.items()}
-    there = placed(opened, memory)
+    there = device_copy(opened, memory)
     contenders[f"fold {IN_PLACE}"] = folding(fold, there, whole)
     seconds = medians(contenders, rounds)
     rates = {name: memory.nbytes / value for name, value in seconds.items()}
@@ -101,7 +101,7 @@ def _copied(opened: DeviceContext, memory: np.ndarray) -> Move:
 
 
 def _mapped(opened: DeviceContext, memory: np.ndarray) -> Move:
-    """Let the driver map the device's memory, copy into that, and give it back."""
+    """Return a move that maps the device's memory, copies into it, and unmaps it."""
     queue, buffer = opened.queue(), _room(opened, memory.nbytes)
     flags: Any = cl.map_flags.WRITE_INVALIDATE_REGION
 

@@ -25,10 +25,10 @@ from chunkfold.kernels.binding.input_dtypes import (
 )
 from chunkfold.kernels.binding.sharing import shared
 from chunkfold.kernels.binding.statistic import Statistic, refuse_unheld
-from chunkfold.kernels.catalogue.apart import are_apart
 from chunkfold.kernels.catalogue.catalogue import CATALOGUE
 from chunkfold.kernels.catalogue.extremes import FLOAT_ENDS
 from chunkfold.kernels.catalogue.finish_functions import position
+from chunkfold.kernels.catalogue.mixed_dtypes import are_mixed
 from chunkfold.kernels.catalogue.named import is_known
 from chunkfold.kernels.dtypes import (
     kind_of,
@@ -111,7 +111,7 @@ def bind(
     unpacked = [packing.value_dtype(given) if packing else given for given, packing in pairs]
     native = [given.newbyteorder("=") for given in unpacked]
     check_weights(monoids, native)
-    apart = (dtype is None or whole) and are_apart(native) and any(one.pair for one in monoids)
+    apart = (dtype is None or whole) and are_mixed(native) and any(one.has_mixed for one in monoids)
     common = common_of_pair if apart else common_dtype
     value = dtype.newbyteorder("=") if dtype is not None and not whole else common(native)
     alike = [] if dtype is None or whole else [value] * len(native)
@@ -126,7 +126,7 @@ def bind(
                 f"{named.told} reduces {_counted(named.inputs)}, but {len(dtypes)} given: name "
                 f"as many sources, or one of {', '.join(_of_inputs(len(dtypes)))}"
             )
-        one = named.for_pair(native) if apart else named
+        one = named.for_mixed(native) if apart else named
         monoid = one.for_dtype(
             value, exact=exact, outputs=outputs, keeping=keeping, inputs=alike or native
         )

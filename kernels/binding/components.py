@@ -25,7 +25,7 @@ from chunkfold.kernels.dtypes import (
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.exact.polynomials import PolynomialError
 from chunkfold.kernels.expressions.nodes import Node, walk
-from chunkfold.kernels.expressions.operations import guarded
+from chunkfold.kernels.expressions.operations import hide_negation
 from chunkfold.kernels.monoid.accumulate import Accumulate
 from chunkfold.kernels.monoid.checks import check_traced, not_summed
 from chunkfold.kernels.monoid.monoid import Monoid
@@ -101,7 +101,7 @@ def _field(
         name,
         "int64" if is_table(rule) else field_dtype(rule, value, fp64),
         number_text(monoid.zero[name]),
-        guarded(lift) if compares or op in ("min", "max") else lift,
+        hide_negation(lift) if compares or op in ("min", "max") else lift,
         op,
         table_entries(rule) or None,
         adds=trees.adds.get(name, ()),

@@ -64,7 +64,7 @@ def evaluate(
         found = evaluated(accumulator, elements)
     partial = Partial({slot.name: found[slot.name] for slot in accumulator.slots}, count=count)
     (statistic,) = bound.statistics
-    if (more := statistic.further(partial, shape, axes)) is not None:
+    if (more := statistic.next_pass(partial, shape, axes)) is not None:
         along = [1 if n in axes else size for n, size in enumerate(shape)]
         slots = [slot.reshape(along if slot.size == outputs else ()) for slot in more.slots]
         again = more.monoid(0, len(slots)).alike(statistic.monoid)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from chunkfold.kernels.accumulator.packing import Packing
-from chunkfold.kernels.catalogue.apart import common_time
+from chunkfold.kernels.catalogue.mixed_dtypes import common_time
 from chunkfold.kernels.dtypes import kind_of, stored_name
 from chunkfold.kernels.errors import DeviceError, MonoidError
 from chunkfold.kernels.monoid.monoid import Monoid

@@ -15,7 +15,7 @@ import numpy as np
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.accumulator.component import Component, NamedTrees
 from chunkfold.kernels.dtypes import literal_value
-from chunkfold.kernels.expressions.evaluate import compiled, evaluate
+from chunkfold.kernels.expressions.evaluate import compiled, tree_values
 from chunkfold.kernels.expressions.nodes import (
     INDEX,
     Node,
@@ -90,14 +90,14 @@ class Reference:
     def lift(self, elements: Mapping[Node, np.ndarray]) -> dict[str, np.ndarray]:
         """Return the accumulator of each element; of those that are absent zero."""
         count = len(elements[INDEX])
-        made = evaluate([field.lift for field in self.part.fields], elements)
+        made = tree_values([field.lift for field in self.part.fields], elements)
         lifted = {
             name: np.broadcast_to(array, count).copy()
             for name, array in zip(self.fields, made, strict=True)
         }
         if self.part.absent is None:
             return lifted
-        (absent,) = evaluate([self.part.absent], elements)
+        (absent,) = tree_values([self.part.absent], elements)
         zero = self.zero(count)
         return {name: np.where(absent, zero[name], array) for name, array in lifted.items()}
 

@@ -18,8 +18,7 @@ from chunkfold.kernels.catalogue.exact_sums import formula_of
 from chunkfold.kernels.dtypes import COUNT, kind_of
 from chunkfold.kernels.errors import MonoidError, RangeError
 from chunkfold.kernels.exact.limbs import FORMATS, Limbs
-from chunkfold.kernels.monoid.context import Context
-from chunkfold.kernels.monoid.further import Further
+from chunkfold.kernels.monoid.finish_context import Context, NextPass
 from chunkfold.kernels.monoid.monoid import Monoid
 
 
@@ -210,13 +209,13 @@ class Statistic:
         with np.errstate(all="ignore"):
             return self.finish(part)
 
-    def further(
+    def next_pass(
         self, partial: Partial, shape: tuple[int, ...] = (), axes: tuple[int, ...] = ()
-    ) -> Further | None:
+    ) -> NextPass | None:
         """Return what is to be read once more before there is a result; parameters as `finish`."""
-        if self.monoid.further is None:
+        if self.monoid.next_pass is None:
             return None
-        return self.monoid.further(self._fields(partial), self._context(shape, axes))
+        return self.monoid.next_pass(self._fields(partial), self._context(shape, axes))
 
     @property
     def chooser(self) -> Chooser | None:

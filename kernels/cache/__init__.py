@@ -1,1 +1,1 @@
-"""What chunkfold keeps on disk that it can make again: trusted folders, checked entries."""
+"""Caches on disk, all of which can be made again: trusted folders, checked entries."""

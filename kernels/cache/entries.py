@@ -1,14 +1,15 @@
 """Entries of caches: a file each, with its version and a checksum, read only if it is whole.
 
 Each begins with a line: "chunkfold-cache", the version, the length of what follows in bytes, and
-the SHA-256 of the entry's name and what follows: one under another's name is none. Whatever is
-found in an entry's place and is not one is removed, and said once; so each is made again.
+the SHA-256 of the entry's name and what follows: a renamed one is refused. A file that is no
+entry is removed, with one warning, and made again.
 """
 
 from __future__ import annotations
 
 import errno
 import hashlib
+import logging
 import os
 import shutil
 import stat
@@ -16,11 +17,10 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from chunkfold.kernels.cache.said_once import say_once, say_unkept
 from chunkfold.kernels.cache.trusted import is_private, owner_of
 
 VERSION = 1
-"""Of entries."""
+"""Version of entries."""
 _FIRST = b"chunkfold-cache"
 _LONGEST_HEAD = 120
 _MOST_BYTES = 256 << 20
@@ -34,7 +34,7 @@ class _BadEntryError(Exception):
 
 
 def write_entry(path: Path, content: bytes) -> None:
-    """Keep an entry so that readers see all of it or none; where that fails, say so once."""
+    """Write an entry, which readers see whole or not at all; log a failure once."""
     try:
         _put(path, _head(path.name, content) + content)
     except OSError as error:
@@ -42,7 +42,7 @@ def write_entry(path: Path, content: bytes) -> None:
 
 
 def read_entry(path: Path) -> bytes | None:
-    """Return what an entry holds; None if there is none, or none that is whole."""
+    """Return an entry's content; None if it is missing or damaged."""
     try:
         return _read(path)
     except FileNotFoundError:
@@ -50,12 +50,12 @@ def read_entry(path: Path) -> bytes | None:
     except _BadEntryError as bad:
         drop(path, str(bad))
     except OSError as error:
-        drop(path, why_not(error))
+        drop(path, open_problem(error))
     return None
 
 
 def drop(path: Path, why: str) -> None:
-    """Remove what is no entry, whatever it is, and say once what was wrong with it."""
+    """Remove a file or folder that is no entry, and log once why."""
     aside = path.parent / f".bad-{os.urandom(8).hex()}"
     try:
         path.rename(aside)  # two processes may meet it: one moves it, and says so
@@ -71,7 +71,7 @@ def drop(path: Path, why: str) -> None:
             aside.unlink()
 
 
-def why_not(error: OSError) -> str:
+def open_problem(error: OSError) -> str:
     """Say why something in the cache could not be opened."""
     return "is a link" if error.errno == errno.ELOOP else f"cannot be opened ({error.strerror})"
 
@@ -112,3 +112,32 @@ def _put(path: Path, content: bytes) -> None:
         with suppress(OSError):
             Path(temporary).unlink()
         raise
+
+
+_SAID = "CHUNKFOLD_CACHE_SAID"
+"""Variable with the kinds of warnings logged: workers, which inherit it, meet the same cache."""
+_LOG = logging.getLogger("chunkfold")
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+def say_once(kind: str, sentence: str) -> None:
+    """Log a warning, unless one of its kind was logged."""
+    said = os.environ.get(_SAID, "").split()
+    if kind not in said:
+        os.environ[_SAID] = " ".join([*said, kind])
+        _LOG.warning("%s", sentence)
+
+
+def say_unkept(place: Path, error: OSError) -> None:
+    """Log that a cache cannot be written, the result, and the remedy."""
+    remedy = "make room there" if error.errno in _FULL else "see to that"
+    say_once(
+        "unkept",
+        f"the cache in {place} cannot be written ({error.strerror or error}): what is compiled is "
+        f"not kept for the next run; {remedy}, or let CHUNKFOLD_CACHE name another folder",
+    )
+
+
+def is_full(error: OSError) -> bool:
+    """Return True for errors of a full disk."""
+    return error.errno in _FULL

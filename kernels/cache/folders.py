@@ -1,4 +1,4 @@
-"""Where chunkfold keeps what it can make again: compiled kernels, verdicts, a sample."""
+"""Folders of the cache, which holds compiled kernels, verdicts, and a sample."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from pathlib import Path
 
 import platformdirs
 
-from chunkfold.kernels.cache.entries import drop
-from chunkfold.kernels.cache.said_once import is_full, say_once, say_unkept
+from chunkfold.kernels.cache.entries import drop, is_full, say_once, say_unkept
 from chunkfold.kernels.cache.trusted import UntrustedError, is_private, owner_of, private_folder
 
 _PLACE = "CHUNKFOLD_CACHE"
@@ -50,7 +49,7 @@ def cache_folder(*parts: str) -> Path:
 
 
 def folder_in(base: Path, *parts: str) -> Path:
-    """Return a folder below a private one, made if need be; what is none, or not private, goes.
+    """Return a folder below a private one, made if missing; others' folders and files are removed.
 
     Raises
     ------

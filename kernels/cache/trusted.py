@@ -1,9 +1,8 @@
-"""Whether others could change what lies in a folder: the owner and mode of its whole path.
+"""Checks that nobody else can change a folder: the owner and mode of its whole path.
 
-What compilers left is loaded as code. So a cache is used only if nobody but this user and root can
-put anything into it, or another folder in its place: as OpenSSH asks of its files (StrictModes),
-but that a folder where only owners may remove and rename (the sticky bit, as of /tmp) may lie
-above it.
+Compiled programs are loaded as code. So a cache is used only if nobody but this user and root can
+write to it or replace it, as OpenSSH requires of its files (StrictModes). Folders above it may have
+the sticky bit, as /tmp has: only owners remove and rename there.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 _MOST_LINKS = 40
-"""What Linux follows in one path."""
+"""Links that Linux follows in one path."""
 _TO_WALK = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
@@ -28,7 +27,7 @@ class UntrustedError(Exception):
 def private_folder(path: Path) -> Path:
     """Return a folder that only this user and root can change, made if need be (mode 0700).
 
-    What is returned has no links in it. Those above it are followed if they are this user's or
+    The path returned has no links. Links in the path given are followed if they are this user's or
     root's.
 
     Raises
@@ -145,5 +144,5 @@ def owner_of(found: os.stat_result) -> str:
 
 
 def is_private(found: os.stat_result) -> bool:
-    """Whether something is this user's, and nobody else may write to it."""
+    """Return True for a file or folder of this user's that nobody else may write to."""
     return found.st_uid == os.geteuid() and not found.st_mode & _OTHERS

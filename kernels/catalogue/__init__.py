@@ -1,1 +1,1 @@
-"""The reductions that come with chunkfold, by families, and their finishes."""
+"""The reductions that come with chunkfold, by families, and their finishes; `named` finds them."""

@@ -11,26 +11,8 @@ import numpy as np
 
 from chunkfold.kernels.catalogue import exact_sums as exact
 from chunkfold.kernels.catalogue import finish_functions
-from chunkfold.kernels.catalogue.covariances import (
-    CORR,
-    CORRELATION,
-    COV,
-    COVARIANCE,
-    WEIGHTED_CORR,
-    WEIGHTED_CORRELATION,
-    WEIGHTED_COV,
-    WEIGHTED_COVARIANCE,
-)
 from chunkfold.kernels.catalogue.differences import FIRST_MISMATCH, MAX_ABS_DIFF
 from chunkfold.kernels.catalogue.distinct import MODE, NUNIQUE, approx_nunique
-from chunkfold.kernels.catalogue.errors_of_two import (
-    BIAS,
-    MAE,
-    RMSE,
-    WEIGHTED_BIAS,
-    WEIGHTED_MAE,
-    WEIGHTED_RMSE,
-)
 from chunkfold.kernels.catalogue.extremes import ARGMAX, ARGMIN, MAX, MIN, MINMAX, NORMINF
 from chunkfold.kernels.catalogue.histograms import histogram
 from chunkfold.kernels.catalogue.integers import (
@@ -43,7 +25,24 @@ from chunkfold.kernels.catalogue.integers import (
 )
 from chunkfold.kernels.catalogue.moments import NORM1, NORM2, STD, SUMSQ, VAR
 from chunkfold.kernels.catalogue.quantiles import named_quantile
-from chunkfold.kernels.catalogue.sums_of_two import DOT, SUM_SQ_DIFF
+from chunkfold.kernels.catalogue.sums_of_two import (
+    BIAS,
+    CORR,
+    CORRELATION,
+    COV,
+    COVARIANCE,
+    DOT,
+    MAE,
+    RMSE,
+    SUM_SQ_DIFF,
+    WEIGHTED_BIAS,
+    WEIGHTED_CORR,
+    WEIGHTED_CORRELATION,
+    WEIGHTED_COV,
+    WEIGHTED_COVARIANCE,
+    WEIGHTED_MAE,
+    WEIGHTED_RMSE,
+)
 from chunkfold.kernels.catalogue.weighted import (
     SUM_OF_WEIGHTS,
     WEIGHTED_MEAN,
@@ -215,14 +214,14 @@ _CATALOGUE = (
         "count", fields={"n": "count"}, zero=0, lift=1, op="add", casts=False,
         kinds="biufcmM",
     ),
-    replace(_COUNT_NONZERO, adapt=_count_nonzero),
+    _COUNT_NONZERO.by_dtype(_count_nonzero),
     Monoid(
         "any", fields={"t": "int32"}, zero=0, lift=nonzero, op="max", kinds="biufcmM",
-        finish=finish_functions.truth, casts=False,
+        finish=finish_functions.as_bool, casts=False,
     ),
     Monoid(
         "all", fields={"t": "int32"}, zero=1, lift=nonzero, op="min", kinds="biufcmM",
-        finish=finish_functions.truth, casts=False,
+        finish=finish_functions.as_bool, casts=False,
     ),
     # De Morgan: the identity of "and" differs between dtypes, that of "or" is 0.
     Monoid(
@@ -231,11 +230,11 @@ _CATALOGUE = (
     ),
     Monoid(
         "bitwise_or", **_BITS, lift=lambda x: x, op=lambda a, b: a.bits | b.bits,
-        finish=finish_functions.bits,
+        finish=finish_functions.narrow_bits,
     ),
     Monoid(
         "bitwise_xor", **_BITS, lift=lambda x: x, op=lambda a, b: a.bits ^ b.bits,
-        finish=finish_functions.bits,
+        finish=finish_functions.narrow_bits,
     ),
     DOT,
     SUM_SQ_DIFF,
@@ -268,7 +267,7 @@ _CATALOGUE = (
     approx_nunique(),
 )  # fmt: skip
 _SKIPPING = ("sum", "prod", "min", "max", "argmin", "argmax", "mean", "var", "std", "median")
-"""Those whose NaN-skipping forms have a name in NumPy."""
+"""Reductions whose NaN-skipping forms have a name in NumPy."""
 
 _NAMED = {monoid.name: monoid for monoid in _CATALOGUE}
 CATALOGUE: Mapping[str, Monoid] = MappingProxyType(

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 
 from chunkfold.kernels.catalogue import finish_functions
-from chunkfold.kernels.catalogue.apart import apart
 from chunkfold.kernels.catalogue.integer_products import distance
 from chunkfold.kernels.catalogue.integer_results import wanted_integer, within
+from chunkfold.kernels.catalogue.mixed_dtypes import compare_mixed
 from chunkfold.kernels.exact.limbs import part_of
 from chunkfold.kernels.expressions.library import order_high, where, wide
 from chunkfold.kernels.expressions.symbols import ComplexSymbol, Symbol, applied
 from chunkfold.kernels.monoid.accumulate import Expressions, SymbolFunction
-from chunkfold.kernels.monoid.context import Context, Fields
+from chunkfold.kernels.monoid.finish_context import Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
+from chunkfold.kernels.monoid.specialise import ForMixedInputs
 
 _TWO: Any = {"inputs": 2, "casts": False}
 
@@ -40,7 +41,7 @@ def _is_nan(x: Element) -> Symbol:
 
 
 def far_complex(x0: ComplexSymbol, x1: ComplexSymbol) -> Symbol:
-    """Return how far two complex numbers are apart, in the widest float."""
+    """Return the distance of two complex numbers, in the widest float."""
     real, imag = wide(x0.real - x1.real), wide(x0.imag - x1.imag)
     return applied("hypot", real, imag)
 
@@ -54,13 +55,13 @@ def _larger(a: Any, b: Any) -> Expressions:
     }
 
 
-def _far(dtypes: Sequence[np.dtype]) -> Monoid:
+def mixed_difference(dtypes: Sequence[np.dtype]) -> Monoid:
     """Return the largest difference of two inputs whose elements no dtype holds."""
     if dtypes[0].kind in "mM":
         return _far_times(dtypes)
 
     def lift(x0: Symbol, x1: Symbol) -> Expressions:
-        pair = apart(dtypes, x0, x1)
+        pair = compare_mixed(dtypes, x0, x1)
         return {"d": pair.low, "beyond": pair.high}
 
     return Monoid(
@@ -90,7 +91,7 @@ def _largest(what: str, fields: Fields, context: Context) -> np.ndarray:
 
 def _far_times(dtypes: Sequence[np.dtype]) -> Monoid:
     def lift(x0: Symbol, x1: Symbol) -> Expressions:
-        pair = apart(dtypes, x0, x1)
+        pair = compare_mixed(dtypes, x0, x1)
         return {
             "d": where(pair.missing, 0, pair.low),
             "beyond": where(pair.missing, 0, pair.high),
@@ -128,7 +129,7 @@ def _largest_complex(fields: Fields, context: Context) -> np.ndarray:
 
 
 _SECONDS = np.dtype("M8[s]")
-"""A unit for what does not depend on it."""
+"""Any unit: the fold does not depend on it."""
 MAX_ABS_DIFF = Monoid(
     "max_abs_diff",
     **_TWO,
@@ -163,7 +164,7 @@ MAX_ABS_DIFF = Monoid(
         ),
         "mM": _far_times((_SECONDS, _SECONDS)),
     },
-    pair=_far,
+    specialised=ForMixedInputs(mixed_difference),
 )
 
 
@@ -183,13 +184,13 @@ def _first(same: SymbolFunction, kinds: str, **others: Any) -> Monoid:
 
 
 def same_of(dtypes: Sequence[np.dtype]) -> SymbolFunction:
-    """Return what tells whether elements of two dtypes are equal that no dtype holds."""
-    return lambda x0, x1: apart(dtypes, x0, x1).same
+    """Return the condition that elements of two dtypes, which no dtype holds, are equal."""
+    return lambda x0, x1: compare_mixed(dtypes, x0, x1).same
 
 
 FIRST_MISMATCH = _first(
     alike,
     "biufmM",
     instead={"c": _first(alike, "c")},
-    pair=lambda dtypes: _first(same_of(dtypes), "biumM"),
+    specialised=ForMixedInputs(lambda dtypes: _first(same_of(dtypes), "biumM")),
 )

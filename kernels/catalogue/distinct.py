@@ -1,6 +1,6 @@
-"""Which values there are, and how often: the mode, and how many different ones.
+"""Counts of each value: the mode, and the number of different values.
 
-Elements of up to 16 bits are counted value by value. Of others the number of different ones is
+Elements of up to 16 bits are counted value by value. For others the number of different values is
 estimated by HyperLogLog (Flajolet et al., "HyperLogLog: the analysis of a near-optimal cardinality
 estimation algorithm", 2007), with the estimator of Ertl, "New cardinality estimation algorithms
 for HyperLogLog sketches", arXiv:1702.01284, which needs no corrections of its bias.
@@ -20,26 +20,27 @@ from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.expressions.library import rank_high, signed_bits, where
 from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.monoid.monoid import Monoid
+from chunkfold.kernels.monoid.specialise import FoldedElements
 
 _BITS = range(4, 15)
-"""Of a hash that choose a register."""
+"""Bits of a hash that choose a register."""
 _HASH = 64
 
 
 def approx_nunique(error: float = 0.01) -> Monoid:
-    """Return the reduction that estimates how many different values there are; NaN is none.
+    """Return the reduction that estimates the number of different values; NaN is none.
 
-    The answer depends on which values there are alone: not on chunks, devices or order.
+    The answer depends on the values alone: not on chunks, devices or order.
 
     Parameters
     ----------
     error
-        Standard error, relative, from 0.0082 to 0.26: two thirds of results are off by no more.
+        Relative standard error, from 0.0082 to 0.26: two thirds of results are within it.
 
     Raises
     ------
     MonoidError
-        If it cannot be had.
+        If the error is out of that range.
     """
     given: Any = error
     able = isinstance(given, (int, float)) and 0 < given < 1
@@ -94,7 +95,7 @@ def _estimates(seen: np.ndarray, bits: int) -> np.ndarray:
 
 
 def _estimate(counts: list[int], registers: int) -> int:
-    """Return Ertl's estimate, of how many registers hold each rank, 0 for those that hold none."""
+    """Return Ertl's estimate, given the number of registers of each rank (0: empty ones)."""
     z = registers * _tau(1 - counts[-1] / registers)
     for count in reversed(counts[1:-1]):
         z = 0.5 * (z + count)
@@ -126,19 +127,18 @@ def _tau(x: float) -> float:
 
 @dataclass(frozen=True)
 class OfEachValue:
-    """Makes what counts how often each value is there, of a dtype and a number of outputs."""
+    """Makes the monoid that counts each value, for a dtype and a number of outputs."""
 
     name: str
     kinds: str
     on_empty: Literal["finish", "error"]
     finish: Callable[[Radix, np.ndarray], np.ndarray]
-    """From how often each value is there, (outputs, values), to the results."""
+    """Returns the results, given the counts of values: (outputs, values)."""
     otherwise: str = ""
-    """What else there is, if there is something."""
-    """What to do where elements have too many bits."""
+    """The remedy where elements have too many bits, if there is one besides a cast."""
 
     def _remedy(self, dtype: np.dtype, outputs: int) -> str:
-        """Say what to do where there are too many values."""
+        """Return the remedy for a dtype with too many values."""
         kind = "u" if dtype.kind == "u" else "i"
         names = (f"{kind}{nbytes}" for nbytes in (2, 1) if nbytes < dtype.itemsize)
         fits = (one for one in map(np.dtype, names) if Radix.of(one, outputs).reads == 1)
@@ -146,19 +146,20 @@ class OfEachValue:
         ways = [f"cast them by dtype={small.name!r}, if they fit"] if small else []
         return ", or ".join([*ways, self.otherwise or "reduce fewer outputs at a time"])
 
-    def __call__(self, dtype: np.dtype, outputs: int) -> Monoid:
-        """Return it.
+    def __call__(self, elements: FoldedElements) -> Monoid:
+        """Return the monoid.
 
         Raises
         ------
         MonoidError
             If there are too many values, or outputs.
         """
+        dtype, outputs = elements.dtype, elements.outputs
         radix = Radix.of(dtype, outputs)
         if radix.reads > 1:
             values = f"the {1 << 8 * dtype.itemsize:,} of {dtype}"
             raise MonoidError(
-                f"{self.name!r} counts how often each value is there: {values} are too many for "
+                f"{self.name!r} counts each value: {values} are too many for "
                 f"{outputs:,} output(s); {self._remedy(dtype, outputs)}"
             )
         return radix.counting(
@@ -171,18 +172,18 @@ class OfEachValue:
 
 
 def _commonest(radix: Radix, counts: np.ndarray) -> np.ndarray:
-    """Return the value that is there most often, the least of several."""
+    """Return the most frequent value, the least of several."""
     return radix.values(np.argmax(counts, axis=1).astype(np.uint64), 1)
 
 
 def _how_many(radix: Radix, counts: np.ndarray) -> np.ndarray:
-    """Return how many values are there."""
+    """Return the number of values with a count above 0."""
     del radix
     return np.asarray(np.count_nonzero(counts, axis=1), np.int64)
 
 
 def _counting(asked: OfEachValue) -> Monoid:
-    return replace(asked(np.dtype(np.int16), 1), sized=asked)
+    return replace(asked(FoldedElements(np.dtype(np.int16))), specialised=asked)
 
 
 MODE = _counting(OfEachValue("mode", "iu", "error", _commonest))

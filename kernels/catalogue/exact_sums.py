@@ -16,18 +16,18 @@ from chunkfold.kernels.catalogue.rounded_sums import SumTerms, each_of, make_nan
 from chunkfold.kernels.exact import ziv_rounding
 from chunkfold.kernels.exact.limbs import integers, part_of, specials
 from chunkfold.kernels.exact.pieces import OutputsAt
-from chunkfold.kernels.exact.rounding import quotients, ratio, root
-from chunkfold.kernels.exact.ziv_rounding import Estimate, quotient
+from chunkfold.kernels.exact.rounding import quotients, rounded_ratio, rounded_root
+from chunkfold.kernels.exact.ziv_rounding import Estimate, estimated_quotient
 from chunkfold.kernels.monoid.accumulate import Expressions
-from chunkfold.kernels.monoid.context import Context, Finish
+from chunkfold.kernels.monoid.finish_context import Context, Finish
 from chunkfold.kernels.monoid.monoid import Monoid
 
 ExactFields = Mapping[str, Any]
-"""As finishes are given; exact fields are `ExactArray`."""
+"""Fields, of which the exact ones are `ExactArray`."""
 
 
 def _divided(sums: ExactSums, by: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Divide exact sums by whole numbers; 0 / 0 is NaN, and what is no number stays that."""
+    """Divide exact sums by whole numbers; 0 / 0 is NaN, and NaN and infinities stay."""
 
     def divisors(at: OutputsAt) -> np.ndarray:
         least: np.ndarray = np.maximum(each_of(by, at), 1)
@@ -41,14 +41,14 @@ def _divided(sums: ExactSums, by: np.ndarray, dtype: np.dtype) -> np.ndarray:
         return np.where(odd == 0, done, odd.astype(dtype))
 
     def quickly(terms: SumTerms, at: OutputsAt) -> Estimate:
-        return quotient(terms[0], divisors(at).astype(float))
+        return estimated_quotient(terms[0], divisors(at).astype(float))
 
     def leading(terms: SumTerms, at: OutputsAt) -> np.ndarray:
         near: np.ndarray = terms[0][0] / divisors(at)
         return near
 
     def doubles(terms: SumTerms, at: OutputsAt) -> np.ndarray | None:
-        """Return halves of doubles: what lies between two results is mostly such a one."""
+        """Return doubles divided by powers of two, which mostly are ties between two results."""
         each, (first, *rest) = divisors(at), terms[0]
         if (each & (each - 1)).any() or any(term.any() for term in rest):
             return None
@@ -61,7 +61,7 @@ def _divided(sums: ExactSums, by: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _begun(fields: ExactFields, context: Context) -> ExactFields | None:
-    """Return exact sums with what they begin with added; None if that is nothing."""
+    """Return exact sums plus `initial`; None without one."""
     first = initial_of(context, context.dtype)
     if first is None:
         return None
@@ -82,24 +82,24 @@ def _mean(name: str, fields: ExactFields, context: Context) -> np.ndarray:
     return _divided(fields[name].sums, fields["n"], part_of(context.dtype))
 
 
-def summed(fields: ExactFields, context: Context) -> np.ndarray:
+def rounded_sum(fields: ExactFields, context: Context) -> np.ndarray:
     """Round the exact sum `s`."""
     return _sum("s", fields, context)
 
 
-def summed_squares(fields: ExactFields, context: Context) -> np.ndarray:
+def rounded_square_sum(fields: ExactFields, context: Context) -> np.ndarray:
     """Round the exact sum of squares `q`."""
     return _sum("q", fields, context)
 
 
-def mean(fields: ExactFields, context: Context) -> Any:
-    """Divide the exact sum `s` by the count `n`: without rounding, if integers are wanted of it."""
+def rounded_mean(fields: ExactFields, context: Context) -> Any:
+    """Divide the exact sum `s` by the count `n`; not rounded if integers are wanted."""
     if context.integers is not None:
         return fields["s"] / fields["n"]
     return _mean("s", fields, context)
 
 
-def complex_sum(fields: ExactFields, context: Context) -> np.ndarray:
+def rounded_complex_sum(fields: ExactFields, context: Context) -> np.ndarray:
     """Round the exact sums of real and imaginary parts."""
     return complex_parts({name: _sum(name, fields, context) for name in _PARTS}, context)
 
@@ -108,14 +108,14 @@ def _complex_mean(fields: ExactFields, context: Context) -> np.ndarray:
     return complex_parts({name: _mean(name, fields, context) for name in _PARTS}, context)
 
 
-def variance(fields: ExactFields, context: Context) -> np.ndarray:
+def rounded_variance(fields: ExactFields, context: Context) -> np.ndarray:
     """Return variances from the exact sums `s` and `q`, of squares, and the count `n`."""
-    return _spread(ratio, lambda near: near, np.positive, fields, context)
+    return _spread(rounded_ratio, lambda near: near, np.positive, fields, context)
 
 
-def deviation(fields: ExactFields, context: Context) -> np.ndarray:
+def rounded_deviation(fields: ExactFields, context: Context) -> np.ndarray:
     """Return the roots of variances, rounded once."""
-    return _spread(root, ziv_rounding.root, np.sqrt, fields, context)
+    return _spread(rounded_root, ziv_rounding.estimated_root, np.sqrt, fields, context)
 
 
 def _spread(
@@ -127,9 +127,9 @@ def _spread(
 ) -> np.ndarray:
     """Return variances, or their roots: (n * q - s * s) / (n * (n - ddof)).
 
-    There is no rounding before the last, so nothing cancels. What is made of that ratio is said
-    three times: `rounded` makes it of integers, `near` of reals whose error is known, and `fast`
-    of doubles alone.
+    Nothing is rounded before the end, so nothing cancels. Three functions make the result of that
+    ratio: `rounded` from integers, `near` from reals with a bound of their error, `fast` from
+    doubles alone.
     """
     s, q, n = fields["s"].sums, fields["q"].sums, fields["n"]
     dtype, ddof, unit = context.dtype, context.ddof, s.limbs.low
@@ -157,7 +157,9 @@ def _spread(
         count = n[at].astype(float)
         over = ziv_rounding.spread(count, *terms)
         by, apt = divisors(count)
-        done = near(quotient([over.value, over.off], np.where(by > 0, by, 1), over.within))
+        done = near(
+            estimated_quotient([over.value, over.off], np.where(by > 0, by, 1), over.within)
+        )
         return replace(done, certain=(done.certain & over.certain & apt) | (count == 0))
 
     def leading(terms: SumTerms, at: OutputsAt) -> np.ndarray:
@@ -170,18 +172,18 @@ def _spread(
     return done
 
 
-def norm2(fields: ExactFields, context: Context) -> np.ndarray:
+def rounded_norm2(fields: ExactFields, context: Context) -> np.ndarray:
     """Return the root of the exact sum of squares `q`."""
     q, dtype = fields["q"].sums, context.dtype
 
     def exactly(at: np.ndarray) -> np.ndarray:
         tables = q.tables(at)
         odd = specials(tables)
-        roots = [root(value, 1, q.limbs.low, dtype) for value in integers(tables)]
+        roots = [rounded_root(value, 1, q.limbs.low, dtype) for value in integers(tables)]
         return np.where(odd == 0, np.array(roots, np.float64), odd).astype(dtype)
 
     def quickly(terms: SumTerms, _: OutputsAt) -> Estimate:
-        return ziv_rounding.root(quotient(terms[0], np.ones_like(terms[0][0])))
+        return ziv_rounding.estimated_root(estimated_quotient(terms[0], np.ones_like(terms[0][0])))
 
     return rounded_sums([q], quickly, exactly, dtype, lambda terms, _: np.sqrt(terms[0][0]))
 
@@ -197,17 +199,17 @@ class Formula:
 
 
 def formula_of(finish: Finish) -> Formula | None:
-    """Return what devices can round as a finish does; None if they cannot."""
+    """Return the formula by which devices round as a finish does; None if they cannot."""
     return next((formula for one, formula in _FORMULAS if one is finish), None)
 
 
 _FORMULAS: Sequence[tuple[Finish, Formula]] = (
-    (summed, Formula("s")),
-    (summed_squares, Formula("q")),
-    (mean, Formula("s", divided=True)),
-    (norm2, Formula("q", root=True)),
-    (variance, Formula("s", "q", divided=True)),
-    (deviation, Formula("s", "q", divided=True, root=True)),
+    (rounded_sum, Formula("s")),
+    (rounded_square_sum, Formula("q")),
+    (rounded_mean, Formula("s", divided=True)),
+    (rounded_norm2, Formula("q", root=True)),
+    (rounded_variance, Formula("s", "q", divided=True)),
+    (rounded_deviation, Formula("s", "q", divided=True, root=True)),
 )
 
 
@@ -225,7 +227,7 @@ _MOMENTS: Any = {
     "kinds": "f",
 }
 
-EXACT_SUM = Monoid("sum", fields={"s": "exact"}, lift=lambda x: x, finish=summed, **_ONE)
+EXACT_SUM = Monoid("sum", fields={"s": "exact"}, lift=lambda x: x, finish=rounded_sum, **_ONE)
 EXACT_COMPLEX_SUM = Monoid(
     "sum",
     fields=_PARTS,
@@ -233,7 +235,7 @@ EXACT_COMPLEX_SUM = Monoid(
     lift=_parts_of,
     op="add",
     kinds="c",
-    finish=complex_sum,
+    finish=rounded_complex_sum,
 )
 EXACT_MEAN = Monoid(
     "mean",
@@ -242,7 +244,7 @@ EXACT_MEAN = Monoid(
     lift=lambda x: {"s": x, "n": 1},
     op="add",
     kinds="f",
-    finish=mean,
+    finish=rounded_mean,
 )
 EXACT_COMPLEX_MEAN = Monoid(
     "mean",
@@ -253,14 +255,16 @@ EXACT_COMPLEX_MEAN = Monoid(
     kinds="c",
     finish=_complex_mean,
 )
-EXACT_NORM1 = Monoid("norm1", fields={"s": "exact"}, lift=abs, finish=summed, **_ONE)
+EXACT_NORM1 = Monoid("norm1", fields={"s": "exact"}, lift=abs, finish=rounded_sum, **_ONE)
 EXACT_SUMSQ = Monoid(
     "sumsq",
     fields={"q": "exact"},
     lift=lambda x: x * x,
-    finish=summed_squares,
+    finish=rounded_square_sum,
     **_ONE,
 )
-EXACT_NORM2 = Monoid("norm2", fields={"q": "exact"}, lift=lambda x: x * x, finish=norm2, **_ONE)
-EXACT_VAR = Monoid("var", finish=variance, **_MOMENTS)
-EXACT_STD = Monoid("std", finish=deviation, **_MOMENTS)
+EXACT_NORM2 = Monoid(
+    "norm2", fields={"q": "exact"}, lift=lambda x: x * x, finish=rounded_norm2, **_ONE
+)
+EXACT_VAR = Monoid("var", finish=rounded_variance, **_MOMENTS)
+EXACT_STD = Monoid("std", finish=rounded_deviation, **_MOMENTS)

@@ -1,4 +1,4 @@
-"""The least and the greatest, and where they stand: what compares, and never rounds."""
+"""The least and the greatest elements, and their positions: nothing rounds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from chunkfold.kernels.expressions.library import (
 )
 from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.monoid.accumulate import Accumulate, Expressions, SymbolFunction
-from chunkfold.kernels.monoid.context import Finish
+from chunkfold.kernels.monoid.finish_context import Finish
 from chunkfold.kernels.monoid.monoid import Monoid
 
 # Integer keys make the order of floats total: NaN propagates and -0 < +0 in any order.
@@ -32,7 +32,7 @@ from chunkfold.kernels.monoid.monoid import Monoid
 def _extreme(name: str, finish: Finish, **ends: str) -> Monoid:
     """Return an extreme, of the least or the greatest keys or both.
 
-    Of times, for which every key is a value's, it counts elements too.
+    It counts times, too, since every key is the key of a time.
     """
 
     def monoid(low: SymbolFunction, high: SymbolFunction, **others: Any) -> Monoid:

@@ -10,7 +10,7 @@ import numpy as np
 from chunkfold.kernels.catalogue.initial import begun, initial_of
 from chunkfold.kernels.dtypes import from_order, kind_of
 from chunkfold.kernels.errors import RangeError
-from chunkfold.kernels.monoid.context import Context, Fields
+from chunkfold.kernels.monoid.finish_context import Context, Fields
 
 
 def _float_of(context: Context) -> np.dtype:
@@ -26,12 +26,12 @@ def summed(fields: Fields, context: Context) -> np.ndarray:
 
 
 def added(fields: Fields, context: Context) -> np.ndarray:
-    """Add what sums begin with to the one field, and give it NumPy's result dtype."""
+    """Add `initial` to the one field, and give it NumPy's result dtype."""
     return summed(_with_initial(np.add, fields, context), context)
 
 
 def multiplied(fields: Fields, context: Context) -> np.ndarray:
-    """Multiply the one field by what products begin with, and give it NumPy's result dtype."""
+    """Multiply the one field by `initial`, and give it NumPy's result dtype."""
     return summed(_with_initial(np.multiply, fields, context), context)
 
 
@@ -44,7 +44,7 @@ def _with_initial(op: np.ufunc, fields: Fields, context: Context) -> Fields:
 
 
 def complex_added(fields: Fields, context: Context) -> np.ndarray:
-    """Join the parts of a sum, with what it begins with added."""
+    """Join the parts of a sum, and add `initial`."""
     first = initial_of(context, context.dtype)
     if first is not None:
         fields = {"re": fields["re"] + first.real, "im": fields["im"] + first.imag}
@@ -52,7 +52,7 @@ def complex_added(fields: Fields, context: Context) -> np.ndarray:
 
 
 def complex_multiplied(fields: Fields, context: Context) -> np.ndarray:
-    """Join the parts of a product, multiplied by what it begins with."""
+    """Join the parts of a product, and multiply by `initial`."""
     first, re, im = initial_of(context, context.dtype), fields["re"], fields["im"]
     if first is not None:
         a, b = np.float64(first.real), np.float64(first.imag)
@@ -132,9 +132,9 @@ def highest(fields: Fields, context: Context) -> np.ndarray:
 def _or_initial(
     values: np.ndarray, fields: Fields, end: str, context: Context, op: np.ufunc
 ) -> np.ndarray:
-    """Make what extremes begin with, or NaT of times, of what is of no element.
+    """Give results of no elements `initial`, or NaT for times.
 
-    Times are counted. The key of nothing is NaN of floats, and of integers as far out as any.
+    Times have a count. The key of no elements is NaN for floats, and a limit of integers.
     """
     if "n" in fields:
         nothing = fields["n"] == 0
@@ -155,7 +155,7 @@ _NOWHERE = np.iinfo(np.int64).max
 
 
 def position(fields: Fields, context: Context) -> np.ndarray:
-    """Turn global indices into positions among the reduced axes; -1 where there is none."""
+    """Turn global indices into positions among the reduced axes; -1 for no index."""
     index = fields["i"]
     found = index != _NOWHERE
     out = np.full(index.shape, -1, np.int64)
@@ -179,7 +179,7 @@ def deviation(fields: Fields, context: Context) -> np.ndarray:
         return done.astype(_float_of(context))
 
 
-def root(fields: Fields, context: Context) -> np.ndarray:
+def root_of_sum(fields: Fields, context: Context) -> np.ndarray:
     """Take the root of the one field."""
     (field,) = fields.values()
     with np.errstate(over="ignore"):
@@ -200,12 +200,12 @@ def log_of_sum(fields: Fields, context: Context) -> np.ndarray:
         return (fields["m"] + np.log(fields["s"])).astype(_float_of(context))
 
 
-def truth(fields: Fields, _context: Context) -> np.ndarray:
+def as_bool(fields: Fields, _context: Context) -> np.ndarray:
     """Read a flag."""
     return fields["t"].astype(np.bool_)
 
 
-def bits(fields: Fields, context: Context) -> np.ndarray:
+def narrow_bits(fields: Fields, context: Context) -> np.ndarray:
     """Drop the bits that the values do not have."""
     return fields["bits"].astype(context.dtype)
 
@@ -220,7 +220,7 @@ BIN = np.dtype([("left", np.float64), ("right", np.float64), ("count", np.int64)
 
 
 def _bins(left: np.ndarray, right: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Put counts of shape (outputs, bins) beside the ends of their bins."""
+    """Return records of bins: their ends, and counts of shape (outputs, bins)."""
     records = np.empty(counts.shape, BIN)
     records["left"], records["right"], records["count"] = left, right, counts
     return records
@@ -236,7 +236,7 @@ def all_ends(edges: np.ndarray, _held: np.ndarray) -> Ends:
 
 
 def with_shares(left: np.ndarray, right: np.ndarray, sums: np.ndarray) -> np.ndarray:
-    """Put shares of all that bins hold, divided by their width, beside their ends."""
+    """Return records of bins: their ends, and their shares of all sums divided by their width."""
     records = np.empty(sums.shape, [("left", "f8"), ("right", "f8"), ("density", "f8")])
     wide = sums.astype(np.float64)
     records["left"], records["right"] = left, right
@@ -245,10 +245,10 @@ def with_shares(left: np.ndarray, right: np.ndarray, sums: np.ndarray) -> np.nda
     return records
 
 
-def counted(
+def bin_counts(
     ends: Callable[[np.ndarray], Ends], fields: Fields, _context: Context, *, density: bool
 ) -> np.ndarray:
-    """Put counts between the ends of their bins."""
+    """Return records of bins with their counts, or densities."""
     left, right, held = ends(np.asarray(fields["counts"].any(axis=0)))
     counts = fields["counts"][:, held]
     return (with_shares if density else _bins)(left, right, counts)

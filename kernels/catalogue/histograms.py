@@ -1,4 +1,4 @@
-"""Histograms: bins of given edges, or sixteen to a power of two."""
+"""Histograms: bins between given edges, or sixteen for each power of two; numbers of bins."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from chunkfold.kernels.monoid.accumulate import SymbolFunction
 from chunkfold.kernels.monoid.monoid import Monoid
 
 MOST_BINS = 999_999
-"""As many counters as a table may have."""
+"""Most counters of a table."""
 _MOST_SLACK = 0.25
-"""Bins that a guess may be off, to be of use."""
+"""Largest error of a useful guess, in bins."""
 
 
 def histogram(
@@ -56,10 +56,10 @@ def histogram(
     -------
     A monoid, called `histogram`, `weighted_histogram`, `density` or `weighted_density`, whose
     results are arrays of records `left`, `right` (float64) and `count` (int64), in order: all n
-    bins between edges; without edges those that hold anything. Of these, bins above zero hold
-    elements from left to below right, and those below zero are their mirror; infinities have bins
-    of their own, what is closer to zero than 2**-126 is in that of zero, and what is beyond
-    float32's range is in that of its greatest.
+    bins between edges, or without edges all bins with elements. Without edges bins above zero hold
+    elements from left to below right, and bins below zero are their mirror. Infinities have bins
+    of their own. Elements closer to zero than 2**-126 are in the bin of zero, and finite ones
+    beyond float32's range in the last bin before infinity's.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def histogram(
         zero=0,
         lift=bin_of,
         op="add",
-        finish=partial(finish_functions.counted, ends, density=density),
+        finish=partial(finish_functions.bin_counts, ends, density=density),
         casts=False,
         last_axis=None if density else "bin",
         weighing=weighed,
@@ -110,7 +110,7 @@ def _checked(edges: Any) -> list[int | float]:
 
 
 def least(edge: float, dtype: np.dtype) -> int | float | None:
-    """Return the least value of a dtype that is not below an edge; None if there is none."""
+    """Return the least value of a dtype that is not below an edge, or None."""
     if kind_of(dtype) != "f":
         low, high = _limits(dtype)
         if edge > high:
@@ -120,7 +120,7 @@ def least(edge: float, dtype: np.dtype) -> int | float | None:
 
 
 def greatest(edge: float, dtype: np.dtype) -> int | float | None:
-    """Return the greatest value of a dtype that is not above an edge; None if there is none."""
+    """Return the greatest value of a dtype that is not above an edge, or None."""
     if kind_of(dtype) != "f":
         low, high = _limits(dtype)
         if edge < low:
@@ -137,7 +137,7 @@ def _limits(dtype: np.dtype) -> tuple[int, int]:
 
 
 def _rounded(edge: float, dtype: np.dtype, towards: float) -> float:
-    """Round an edge to what kernels make of elements, float32 or float64, in one direction."""
+    """Round an edge to float32 or float64, as kernels have elements, in one direction."""
     width: Any = np.float64 if dtype.itemsize == 8 else np.float32
     with np.errstate(over="ignore", under="ignore"):
         value = width(edge)
@@ -166,11 +166,11 @@ def _bin(edges: list[int | float], x: Symbol) -> Symbol | int:
 
 
 Guess = tuple[float, float, float]
-"""A number's bin is about (x - origin) * scale, in float32; and by how many that may be off."""
+"""Origin, scale and error: the bin of x is about (x - origin) * scale, in float32."""
 
 
 def _guess(edges: list[int | float]) -> Guess | None:
-    """Return where in which bin x is, and how far off that may be; None if bins are not alike."""
+    """Return how to guess the bin of x, and the error; None if bins differ in width."""
     first, last, bins = float(edges[0]), float(edges[-1]), len(edges) - 1
     width = (last - first) / bins
     if not math.isfinite(width) or not 2.0**-100 < width < 2.0**100:
@@ -184,14 +184,14 @@ def _guess(edges: list[int | float]) -> Guess | None:
 
 
 _ZERO_BIN, _LAST = 4065, 4079
-"""The bin of zero and of what is below 2**-126, and the last step before infinity's."""
+"""The bin of zero and of values below 2**-126, and the last step before infinity's."""
 
 
 def sixteenths(x: Symbol) -> Symbol:
     """Return a value's bin by sign, exponent and four bits of its mantissa; -1 for NaN.
 
-    From -infinity's, 0, to infinity's, 8130. Values beyond float32's range share the last bins
-    before those.
+    Bins go from 0, -infinity's, to 8130, infinity's. Values beyond float32's range are in the last
+    bins before those.
     """
     if x.dtype.kind != "f":
         x = towards_zero(x)
@@ -204,3 +204,78 @@ def sixteenths(x: Symbol) -> Symbol:
     step = where(steps == top, _ZERO_BIN, step)
     signed = where(held < 0, _ZERO_BIN - step, _ZERO_BIN + step)
     return where(np.isnan(x), -1, signed)
+
+
+def bin_number(edges: np.ndarray, *, right: bool) -> Monoid:
+    """Return the reduction whose result of one element is the number of its interval, int32.
+
+    It is -1 for elements in no interval, NaN and NaT.
+
+    Parameters
+    ----------
+    edges
+        Ascending, one more than there are intervals: integers, floats, or times.
+    right
+        Whether the upper end of an interval belongs to it, rather than the lower one.
+    """
+    made = partial(_made, edges, right)
+    first = edges.dtype if edges.dtype.kind in "mM" else np.dtype(np.float32)
+    return made(first).by_dtype(made)
+
+
+def _made(edges: np.ndarray, right: bool, dtype: np.dtype) -> Monoid:
+    """Return the monoid for a dtype."""
+    times = edges.dtype.kind in "mM"
+    cuts = _ticks(edges, dtype) if times else _numbers(edges, dtype, right)
+    return Monoid(
+        "bin_number",
+        fields={"n": "int32"},
+        zero=-1,
+        lift=partial(_number, cuts, len(edges) - 1, right),
+        op="max",
+        kinds=edges.dtype.kind if times else "biuf",
+        casts=False,
+    )
+
+
+def _numbers(edges: np.ndarray, dtype: np.dtype, right: bool) -> list[int | None]:
+    """Return the keys of edges as elements have them; None beyond the dtype's range."""
+    bounds = [(greatest if right else least)(edge, dtype) for edge in edges.tolist()]
+    return [None if one is None else to_order(one, dtype) for one in bounds]
+
+
+def _ticks(edges: np.ndarray, dtype: np.dtype) -> list[int | None]:
+    """Return edges that are times in the elements' unit.
+
+    Raises
+    ------
+    MonoidError
+        If that does not hold one.
+    """
+    ticks = edges.astype(dtype)
+    cut = ticks.astype(edges.dtype) != edges
+    if cut.any():
+        raise MonoidError(
+            f"bins have an edge {edges[cut][0]}, which {dtype} has no number for: give edges in "
+            "the elements' unit"
+        )
+    return [int(one) for one in ticks.astype(np.int64)]
+
+
+def _number(cuts: list[int | None], bins: int, right: bool, x: Symbol) -> Symbol | int:
+    """Return the number of an element's interval: the edges at or below it, less one."""
+    key = rank_high(x)
+    limits = np.iinfo(key.dtype)
+    # An element that equals an edge is behind it, unless `right`.
+    if right:
+        bounds = [limits.min if one is None else one + 1 for one in cuts]
+    else:
+        bounds = [one for one in cuts if one is not None]
+    bounds = [one for one in bounds if one <= limits.max]
+    if not bounds:
+        return -1
+    found = search(np.array(bounds, key.dtype), key)
+    absent: Any = found >= bins
+    if x.dtype.kind == "f":
+        absent = absent | np.isnan(x)
+    return where(absent, np.int32(-1), found)

@@ -1,4 +1,4 @@
-"""What results begin with: `initial=` as NumPy has it, in finishes of those that take it."""
+"""NumPy's `initial=`, in the finishes of reductions that take it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 
 from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.errors import MonoidError
-from chunkfold.kernels.monoid.context import Context
+from chunkfold.kernels.monoid.finish_context import Context
 
 
 def initial_of(context: Context, dtype: np.dtype) -> Any:
-    """Return what results begin with as results have it, or None.
+    """Return `initial` in a result's dtype, or None.
 
     Returns
     -------
@@ -42,7 +42,7 @@ def initial_of(context: Context, dtype: np.dtype) -> Any:
 
 
 def begun(values: np.ndarray, nothing: np.ndarray, context: Context, op: Any) -> np.ndarray:
-    """Put what results begin with beside extremes: where there is nothing, it is all there is."""
+    """Take `initial` into extremes; it is the result of no elements."""
     first = initial_of(context, values.dtype)
     if first is None:
         return values
@@ -52,7 +52,7 @@ def begun(values: np.ndarray, nothing: np.ndarray, context: Context, op: Any) ->
 
 
 def _number(given: Any, kind: str) -> Any:
-    """Return a number of a kind of results, or None if it is none."""
+    """Return a number of a kind of results, or None."""
     item = getattr(given, "item", None)
     given = item() if callable(item) and np.ndim(given) == 0 else given
     if kind == "c":

@@ -14,37 +14,37 @@ from chunkfold.kernels.catalogue.integer_results import fitted
 from chunkfold.kernels.catalogue.integers import (
     COUNTED,
     SUM,
-    added,
     added_by_halves,
     added_up,
     by_dtype,
     carried,
+    digit_sums,
     few_added_up,
     halves,
-    rounded,
+    rounding_digits,
+    side_by_side,
     sum_fields,
-    together,
 )
 from chunkfold.kernels.expressions.library import high_product, where
 from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.monoid.accumulate import Accumulate, SymbolFunction
-from chunkfold.kernels.monoid.context import Context, Fields
+from chunkfold.kernels.monoid.finish_context import Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
 
 
 def distance(x0: Symbol, x1: Symbol) -> Symbol:
-    """Return how far two integers are apart, which 64 bits without a sign always hold."""
+    """Return the distance of two integers, which 64 bits without a sign always hold."""
     one, other = x0.astype(np.uint64), x1.astype(np.uint64)
     return where(x0 > x1, one - other, other - one)
 
 
 @dataclass(frozen=True)
 class Forms:
-    """How elements are made factors: in the fewest bits that hold the product."""
+    """Functions that make factors of elements, in the fewest bits that hold the product."""
 
     widened: Callable[[Symbol], Symbol]
-    apart: Callable[[Symbol, Symbol], Symbol]
-    """How far two are apart, with any sign: it is squared."""
+    difference: Callable[[Symbol, Symbol], Symbol]
+    """The difference of two, with any sign: it is squared."""
 
 
 FactorOf = Callable[..., Symbol]
@@ -65,10 +65,10 @@ def _digits(dtype: np.dtype) -> tuple[str, ...]:
 
 
 def product_fields(dtype: np.dtype, first: FactorOf, second: FactorOf) -> dict[str, Any]:
-    """Return how a sum of products is kept: what a monoid declares of it."""
+    """Return a monoid's declarations of a sum of products."""
     names = _digits(dtype)
     wide = np.uint64 if dtype.kind == "u" else np.int64
-    forms = _IN_A_LONG if dtype.itemsize <= 2 else replace(_in(wide), apart=distance)
+    forms = _IN_A_LONG if dtype.itemsize <= 2 else replace(_in(wide), difference=distance)
 
     def pieces(*xs: Symbol) -> dict[str, Symbol]:
         a, b = first(forms, *xs), second(forms, *xs)
@@ -81,7 +81,7 @@ def product_fields(dtype: np.dtype, first: FactorOf, second: FactorOf) -> dict[s
         "fields": dict.fromkeys(names, "int64"),
         "zero": dict.fromkeys(names, 0),
         "lift": {name: _named(pieces, name) for name in names},
-        "op": added(names),
+        "op": digit_sums(names),
         "accumulate": _accumulated(dtype, first, second, pieces, names),
         "kinds": "biu",
     }
@@ -107,7 +107,7 @@ def _accumulated(
         return few_added_up(product(_IN_AN_INT), lambda s: halves(s.s, names))
     if dtype.itemsize == 2:
         return added_up(product(_IN_A_LONG), names)
-    if dtype == np.int32 and first is not apart:  # which have up to 64 bits
+    if dtype == np.int32 and first is not difference:  # which have up to 64 bits
         return added_by_halves(product(_IN_A_LONG), names)
     return _piecewise(pieces, names)
 
@@ -130,9 +130,9 @@ def _last(forms: Forms, *xs: Symbol) -> Symbol:
     return forms.widened(xs[-1])
 
 
-def apart(forms: Forms, *xs: Symbol) -> Symbol:
-    """Return how far two elements are apart."""
-    return forms.apart(*xs)
+def difference(forms: Forms, *xs: Symbol) -> Symbol:
+    """Return the difference of two elements."""
+    return forms.difference(*xs)
 
 
 def integer_products(name: str, inputs: int, first: FactorOf, second: FactorOf) -> Monoid:
@@ -161,18 +161,20 @@ _SQUARES = partial(product_fields, first=_first, second=_first)
 def _moments(name: str, finish: Any, dtype: np.dtype) -> Monoid:
     return Monoid(
         name,
-        **together(sum_fields(dtype), _SQUARES(dtype), COUNTED),
-        finish=rounded(finish, s=SUM, q=_digits(dtype)),
+        **side_by_side(sum_fields(dtype), _SQUARES(dtype), COUNTED),
+        finish=rounding_digits(finish, s=SUM, q=_digits(dtype)),
     )
 
 
 def _norm2(dtype: np.dtype) -> Monoid:
-    return Monoid("norm2", **_SQUARES(dtype), finish=rounded(exact.norm2, q=_digits(dtype)))
+    return Monoid(
+        "norm2", **_SQUARES(dtype), finish=rounding_digits(exact.rounded_norm2, q=_digits(dtype))
+    )
 
 
-INTEGER_VAR = by_dtype(partial(_moments, "var", exact.variance))
-INTEGER_STD = by_dtype(partial(_moments, "std", exact.deviation))
+INTEGER_VAR = by_dtype(partial(_moments, "var", exact.rounded_variance))
+INTEGER_STD = by_dtype(partial(_moments, "std", exact.rounded_deviation))
 INTEGER_NORM2 = by_dtype(_norm2)
 INTEGER_SUMSQ = integer_products("sumsq", 1, _first, _first)
 INTEGER_DOT = integer_products("dot", 2, _first, _last)
-INTEGER_SUM_SQ_DIFF = integer_products("sum_sq_diff", 2, apart, apart)
+INTEGER_SUM_SQ_DIFF = integer_products("sum_sq_diff", 2, difference, difference)

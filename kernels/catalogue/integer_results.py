@@ -7,16 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from chunkfold.kernels.errors import RangeError
-from chunkfold.kernels.monoid.context import Context
+from chunkfold.kernels.monoid.finish_context import Context
 
 DIGIT = 32
 """Bits of a digit."""
 MASK = (1 << DIGIT) - 1
-"""What of an integer its lowest digit is."""
+"""Mask of an integer's lowest digit."""
 
 
 def fitted(digits: Sequence[np.ndarray], context: Context, what: str) -> np.ndarray:
-    """Give what digits hold, the lowest first, NumPy's dtype of sums, or the one asked for."""
+    """Return integers given as digits, the lowest first, in the dtype of sums or the one wanted."""
     first, second, *higher = digits
     if not higher:
         second, higher = second & MASK, [second >> DIGIT]
@@ -43,7 +43,7 @@ def wanted_integer(context: Context) -> np.dtype:
 
 
 def within(values: Sequence[int], wanted: np.dtype, what: str) -> np.ndarray:
-    """Give Python's integers a dtype, if it holds all of them; `what` they are, for the error."""
+    """Return Python's integers in a dtype that must hold them; `what` names them in the error."""
     if wanted.kind == "O":
         return np.array(values, object)
     limits = np.iinfo(wanted)

@@ -26,11 +26,11 @@ from chunkfold.kernels.expressions.library import (
 )
 from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.monoid.accumulate import Accumulate, Expressions, SymbolFunction
-from chunkfold.kernels.monoid.context import Context, Fields
+from chunkfold.kernels.monoid.finish_context import Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
 
 NAT = -(2**63)
-"""The integer that stands for a time which there is none of."""
+"""The integer of NaT."""
 
 
 def carried(digits: Mapping[str, Symbol]) -> dict[str, Symbol]:
@@ -53,7 +53,7 @@ def carried(digits: Mapping[str, Symbol]) -> dict[str, Symbol]:
 SUM = ("lo", "hi")
 
 
-def added(names: Sequence[str]) -> dict[str, SymbolFunction]:
+def digit_sums(names: Sequence[str]) -> dict[str, SymbolFunction]:
     """Return the op of numbers of some digits: their sum."""
 
     def digit(name: str) -> SymbolFunction:
@@ -63,7 +63,7 @@ def added(names: Sequence[str]) -> dict[str, SymbolFunction]:
 
 
 def halves(whole: Symbol, names: Sequence[str]) -> dict[str, Symbol]:
-    """Return the two digits, the lower first, of what 64 bits hold."""
+    """Return the two digits of 64 bits, the lower first."""
     low, high = names
     return {low: lower(whole), high: upper(whole)}
 
@@ -117,13 +117,13 @@ def itself(x: Symbol) -> Symbol:
 
 
 def sum_fields(dtype: np.dtype, term: SymbolFunction = itself) -> dict[str, Any]:
-    """Return how the sum of elements of a dtype is kept: what a monoid declares of it."""
+    """Return a monoid's declarations of the sum of elements of a dtype."""
     few, some = few_added_up(term, lambda s: halves(s.s, SUM)), added_up(term)
     return {
         "fields": dict.fromkeys(SUM, "int64"),
         "zero": dict.fromkeys(SUM, 0),
         "lift": {"hi": lambda x: upper(term(x)), "lo": lambda x: lower(term(x))},
-        "op": added(SUM),
+        "op": digit_sums(SUM),
         "accumulate": {8: added_by_halves(term), 4: some}.get(dtype.itemsize, few),
         "kinds": "biu",
     }
@@ -137,8 +137,8 @@ COUNTED: Mapping[str, Any] = {
 }
 
 
-def together(*parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Declare the fields of several side by side, each accumulated as it was."""
+def side_by_side(*parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Declare the fields of several parts together, each accumulated as before."""
     merged = {
         key: {name: value for part in parts for name, value in part[key].items()}
         for key in ("fields", "zero", "lift", "op")
@@ -151,14 +151,16 @@ def by_dtype(make: Callable[[np.dtype], Monoid]) -> Monoid:
     """Return a monoid that `make` adapts to its elements, once for each dtype."""
     made: dict[np.dtype, Monoid] = {}
 
-    def adapt(dtype: np.dtype) -> Monoid:  # a function, which pickles: functools.cache's do not
+    def of(dtype: np.dtype) -> Monoid:  # a function, which pickles: functools.cache's do not
         return made[dtype] if dtype in made else made.setdefault(dtype, make(dtype))
 
-    return adapt(np.dtype(np.int64)).adapting(adapt)
+    return of(np.dtype(np.int64)).by_dtype(of)
 
 
-def rounded(finish: Callable[..., np.ndarray], **sums: Sequence[str]) -> Callable[..., np.ndarray]:
-    """Give a finish of exact sums those that digits hold, under the names that it knows them by.
+def rounding_digits(
+    finish: Callable[..., np.ndarray], **sums: Sequence[str]
+) -> Callable[..., np.ndarray]:
+    """Return a finish that calls one of exact sums, with sums made of digits under its names.
 
     Results are float64.
     """
@@ -179,11 +181,17 @@ def _sum(dtype: np.dtype) -> Monoid:
 
 
 def _mean(dtype: np.dtype) -> Monoid:
-    return Monoid("mean", **together(sum_fields(dtype), COUNTED), finish=rounded(exact.mean, s=SUM))
+    return Monoid(
+        "mean",
+        **side_by_side(sum_fields(dtype), COUNTED),
+        finish=rounding_digits(exact.rounded_mean, s=SUM),
+    )
 
 
 def _norm1(dtype: np.dtype) -> Monoid:
-    return Monoid("norm1", **sum_fields(dtype, magnitude), finish=rounded(exact.summed, s=SUM))
+    return Monoid(
+        "norm1", **sum_fields(dtype, magnitude), finish=rounding_digits(exact.rounded_sum, s=SUM)
+    )
 
 
 def _summed(fields: Fields, context: Context) -> np.ndarray:
@@ -205,7 +213,7 @@ def _time_sum(fields: Fields, context: Context) -> np.ndarray:
 
 TIME_SUM = Monoid(
     "sum",
-    **together(
+    **side_by_side(
         sum_fields(np.dtype(np.int64)),
         {
             "fields": {"least": "int64"},
@@ -250,7 +258,7 @@ def _multiplied(a: Any, b: Any) -> Expressions:
 
 
 def _product_ends(s: Any) -> Expressions:
-    """Tell the magnitude from the low 64 bits, and all else from the product as a float.
+    """Return the magnitude by the low 64 bits, and the rest by the product as a float.
 
     NaN is a zero behind what was infinite. The float is off by 2**-17 at most where it comes to
     2**64 (64 factors of 2 and more, in float32), and near there the uppermost of the low bits tells

@@ -80,7 +80,7 @@ _SQUARES: Any = {
 def _faster(of_floats: Monoid, of_integers: Monoid) -> Monoid:
     """Fold integers of up to 16 bits, and int32, exactly also where results may round.
 
-    The former are faster so by themselves, the latter beside sums and squares, which they share.
+    The former are faster alone, the latter together with sums and squares, which they share.
     """
 
     def of(dtype: np.dtype) -> Monoid:
@@ -89,7 +89,8 @@ def _faster(of_floats: Monoid, of_integers: Monoid) -> Monoid:
 
     exactly = of_floats.exact
     assert exactly is not None
-    return replace(of_floats, adapt=of, exact=replace(exactly, instead={"biu": of_integers}))
+    exactly = replace(exactly, instead={"biu": of_integers})
+    return replace(of_floats, exact=exactly).by_dtype(of)
 
 
 VAR = _faster(
@@ -123,7 +124,7 @@ NORM2 = _faster(
         "norm2",
         fields={"q": "mean"},
         **_SQUARES,
-        finish=finish_functions.root,
+        finish=finish_functions.root_of_sum,
         exact=exact.EXACT_NORM2,
     ),
     INTEGER_NORM2,

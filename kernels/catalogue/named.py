@@ -1,4 +1,4 @@
-"""Find a reduction of the catalogue by name, or see that one is of it."""
+"""Find reductions of the catalogue by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chunkfold.kernels.catalogue.distinct import OfEachValue
 from chunkfold.kernels.catalogue.quantiles import Quantiles, named_quantile, quantile
 from chunkfold.kernels.catalogue.sketches import Sketch
 from chunkfold.kernels.catalogue.topk import TopK, argbottomk, argtopk, bottomk, topk
-from chunkfold.kernels.catalogue.weight_checks import checked
+from chunkfold.kernels.catalogue.weighted import checking_negative
 from chunkfold.kernels.catalogue.weighted_quantiles import WeightedQuantiles
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.monoid.monoid import Monoid
@@ -35,7 +35,7 @@ _ELSEWHERE = {
     "total": "sum",
     "variance": "var",
 }
-"""What other tools call reductions of the catalogue, or what comes nearest, to suggest ours."""
+"""Names in other tools, and the reduction of the catalogue that is the same, or nearest."""
 
 
 _PERCENTILE = re.compile(r"(nan|weighted_)?p(\d{1,3}(?:[._]\d+)?)")
@@ -45,7 +45,7 @@ _SHARES = tuple(
     if one.weights and name not in ("weighted_sum", "sum_of_weights", "weighted_median")
 )  # fmt: skip
 """Reductions that divide by sums of weights."""
-_CHECKED = {name: checked(CATALOGUE[name]) for name in _SHARES}
+_CHECKED = {name: checking_negative(CATALOGUE[name]) for name in _SHARES}
 NAMES = (
     f"{', '.join(CATALOGUE)}; p95 and other percentiles; top5, bottom5, argtop5, argbottom5 and of "
     "other numbers; nan before any of these"
@@ -59,20 +59,17 @@ _SORTED = re.compile(rf"(nan)?({'|'.join(_ENDS)})(\d{{1,9}})")
 
 
 def is_known(monoid: Monoid) -> bool:
-    """Whether a monoid is one that comes with chunkfold, under whatever name."""
-    if isinstance(monoid.sized, (Quantiles, OfEachValue)) or isinstance(
-        monoid.adapt, (Sketch, TopK)
-    ):
-        return True
-    if isinstance(monoid.of_inputs, WeightedQuantiles):
+    """Return True for a monoid of the catalogue, under any name."""
+    families = (Quantiles, OfEachValue, Sketch, TopK, WeightedQuantiles)
+    if isinstance(monoid.specialised, families):
         return True
     known = (*CATALOGUE.values(), *_CHECKED.values())
     return any(_declared(monoid) == _declared(one) for one in known)
 
 
 def divides_by_weights(monoid: Monoid) -> bool:
-    """Tell whether a reduction divides by its weights; then none may be negative."""
-    return isinstance(monoid.of_inputs, WeightedQuantiles) or _of_shares(monoid) is not None
+    """Return True for a reduction that divides by its weights, of which none may be negative."""
+    return isinstance(monoid.specialised, WeightedQuantiles) or _of_shares(monoid) is not None
 
 
 def checking_weights(monoid: Monoid) -> Monoid:
@@ -88,10 +85,10 @@ def _of_shares(monoid: Monoid) -> str | None:
 
 
 def _declared(monoid: Monoid) -> tuple[object, ...]:
-    """Return all that a monoid's laws depend on: also which accumulators lift can reach."""
+    """Return all parts that a monoid's laws depend on."""
     lift, op = monoid.lift, monoid.op
     zero = dict(monoid.zero) if isinstance(monoid.zero, Mapping) else monoid.zero
-    others = (monoid.instead, monoid.adapt, monoid.pair, monoid.exact)
+    others = (monoid.instead, monoid.specialised, monoid.exact)
     return (dict(monoid.fields), zero, lift, op, monoid.accumulate, *others)
 
 
@@ -106,18 +103,18 @@ def sketched(op: str, rtol: float) -> Monoid | None:
     if op.removeprefix("nan") != "median" and (op.startswith("weighted_") or not is_percentile(op)):
         return None
     exact = as_monoid(op)
-    assert isinstance(exact.sized, Quantiles)
-    found = quantile(exact.sized.q[0], method="sketch", rtol=rtol).called(exact.name)
+    assert isinstance(exact.specialised, Quantiles)
+    found = quantile(exact.specialised.q[0], method="sketch", rtol=rtol).called(exact.name)
     return found.skipping() if exact.skipna else found
 
 
 def is_percentile(op: str) -> bool:
-    """Whether a name is a percentile's."""
+    """Return True for the name of a percentile."""
     return _PERCENTILE.fullmatch(op) is not None
 
 
 def is_sorted(op: str) -> bool:
-    """Whether a name is that of the first elements in order, or of their positions."""
+    """Return True for the name of sorted elements, or of their positions: top5."""
     return _SORTED.fullmatch(op) is not None
 
 

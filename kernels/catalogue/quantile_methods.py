@@ -1,4 +1,4 @@
-"""Which ranks a quantile lies between, by each of NumPy's methods.
+"""The ranks next to a quantile, by each of NumPy's methods.
 
 The first nine are those of Hyndman and Fan, "Sample Quantiles in Statistical Packages", The
 American Statistician 50 (1996); `n` and `q` broadcast, ranks count from 0.
@@ -13,7 +13,7 @@ from types import MappingProxyType
 import numpy as np
 
 Ranks = tuple[np.ndarray, np.ndarray]
-"""The lower rank, int64, and how far towards the next one the quantile is, float64 from 0 to 1."""
+"""The lower rank, int64, and the quantile's position between it and the next, from 0 to 1."""
 
 
 def _between(at: np.ndarray) -> Ranks:
@@ -80,13 +80,13 @@ METHODS: Mapping[str, Callable[[np.ndarray, np.ndarray], Ranks]] = MappingProxyT
 )
 """NumPy's methods by name."""
 CHOOSE = ("inverted_cdf", "closest_observation", "lower", "higher", "nearest")
-"""Those whose results are elements, and have their dtype."""
+"""Methods whose results are elements, and have their dtype."""
 _EXACT = 2**53
 """Integers up to this one are float64s."""
 
 
 def ranks(method: str, n: np.ndarray, q: np.ndarray) -> Ranks:
-    """Return between which ranks quantiles of so many elements lie: within 0 and n - 1.
+    """Return the ranks next to quantiles of n elements, from 0 to n - 1.
 
     >>> [one.tolist() for one in ranks("linear", np.array([4]), np.array([0.5]))]
     [[1], [0.5]]
@@ -100,11 +100,11 @@ def ranks(method: str, n: np.ndarray, q: np.ndarray) -> Ranks:
 def interpolated(
     low: np.ndarray, high: np.ndarray, towards: np.ndarray, *, mean: bool = False
 ) -> np.ndarray:
-    """Return what lies between two values, in float64.
+    """Interpolate between two values, in float64.
 
-    Between a finite value and an infinite one lies the infinite one; between two that are
-    infinite and unlike, NaN. With `mean` halfway lies the mean of both, rounded once, as NumPy's
-    median has it: its quantiles may be off by a last place there.
+    The result is infinite between a finite and an infinite value, and NaN between two different
+    infinities. With `mean` it is the mean of both halfway, rounded once, as in NumPy's median:
+    NumPy's quantiles may differ from it by a last place.
 
     >>> low, high = np.array([-(2**63)]), np.array([2**63 - 1])
     >>> interpolated(low, high, np.array([0.5]), mean=True).tolist()
@@ -117,8 +117,8 @@ def interpolated(
     with np.errstate(invalid="ignore", over="ignore"):
         step = high - low
         found = np.where(towards < 0.5, low + step * towards, high - step * (1 - towards))
-        apart = low * (1 - towards) + high * towards
-        found = np.where(np.isfinite(step), found, apart)
+        weighed = low * (1 - towards) + high * towards
+        found = np.where(np.isfinite(step), found, weighed)
     if middle is not None:
         found = np.where(towards == 0.5, middle, found)
     chosen = np.where(towards == 0, low, np.where(towards == 1, high, found))

@@ -18,9 +18,9 @@ from chunkfold.kernels.catalogue.weighted_quantiles import METHOD, WeightedQuant
 from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.expressions.library import rank_high
-from chunkfold.kernels.monoid.choice import Choice
-from chunkfold.kernels.monoid.context import Context, Fields
+from chunkfold.kernels.monoid.finish_context import Choice, Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
+from chunkfold.kernels.monoid.specialise import FoldedElements
 
 _MOST = 1_000
 """Quantiles of one reduction."""
@@ -43,13 +43,13 @@ def quantile(
     q
         From 0 to 1: a number, or several, which make a last axis of the results.
     method
-        Any of NumPy's. Those that interpolate do so in float64, and round once. Or "sketch": one
-        read, which gives what is within `rtol` of "lower", and the least and the greatest exactly.
-        None is "linear", or "inverted_cdf" where elements are weighed, which no other does.
+        Any of NumPy's; methods that interpolate do so in float64, and round once. Or "sketch": one
+        read, for results within `rtol` of "lower"; the least and the greatest are exact.
+        None is "linear", or "inverted_cdf" with weights, the only method that takes them.
     rtol
         Relative tolerance of a sketch, between 0 and 1.
     weights
-        Whether there is a second input, the weights of elements: it is then called
+        True: there is a second input, the weights of elements, and the name is
         `weighted_median`, `weighted_p95` or `weighted_quantile`.
 
     Raises
@@ -85,7 +85,7 @@ def named_quantile(q: float, written: str, *, weights: bool = False) -> Monoid:
     made = quantile(q, weights=weights)
     if written == "median":
         asked = Quantiles(written, (q,), "linear", single=True, mean=True)
-        made = replace(made, sized=asked, choosing=asked.choosing)
+        made = replace(made, specialised=asked)
     return replace(made, written=written)
 
 
@@ -99,7 +99,7 @@ def _weighing(q: Any, method: str | None) -> Monoid:
     Raises
     ------
     MonoidError
-        If that method does not.
+        If the method takes no weights.
     """
     if method not in (None, METHOD):
         raise MonoidError(
@@ -116,11 +116,10 @@ def _declared(name: str, q: tuple[float, ...], method: str, *, single: bool) -> 
             f"method of a quantile is {method!r}; there are: {', '.join([*METHODS, 'sketch'])}"
         )
     asked = Quantiles(name, q, method, single)
-    plain = asked(np.dtype(np.float32), 1)
+    plain = asked(FoldedElements(np.dtype(np.float32)))
     return replace(
         plain,
-        sized=asked,
-        choosing=asked.choosing,
+        specialised=asked,
         last_axis=None if single else AXIS,
         labels=() if single else q,
     )
@@ -143,7 +142,7 @@ def _checked(q: Any) -> tuple[float, ...]:
 
 
 def _name(q: Any) -> str:
-    """Return what results call it: the percentile, where it is one."""
+    """Return the name in results: the percentile of one number."""
     if np.ndim(q) or not isinstance(q, (int, float, np.number)):
         return "quantile"
     percent = float(round(100 * float(q), 10))
@@ -152,19 +151,21 @@ def _name(q: Any) -> str:
 
 @dataclass(frozen=True)
 class Quantiles:
-    """Makes what is folded for quantiles, of a dtype and a number of outputs."""
+    """Makes the monoid of quantiles, for a dtype and a number of outputs."""
 
     name: str
     q: tuple[float, ...]
     method: str
     single: bool
-    """Whether results have no axis of quantiles."""
+    """True: results have no axis of quantiles."""
     mean: bool = False
-    """Whether what is halfway is the mean of both, rounded once."""
+    """True: halfway between two elements the result is their mean, rounded once."""
 
-    def __call__(self, dtype: np.dtype, outputs: int) -> Monoid:
-        """Return what the first read folds."""
-        radix = Radix.of(dtype, outputs)
+    def __call__(self, elements: FoldedElements) -> Monoid:
+        """Return the monoid of the first read."""
+        if elements.keeping:
+            return self._choosing(elements.dtype)
+        radix = Radix.of(elements.dtype, elements.outputs)
         search = RankSearch(self, radix)
         return radix.counting(
             self.name,
@@ -172,11 +173,11 @@ class Quantiles:
             casts=self.method in CHOOSE,
             reads=radix.reads,
             finish=search.finish,
-            further=search.further if radix.reads > 1 else None,
+            next_pass=search.next_pass if radix.reads > 1 else None,
         )
 
-    def choosing(self, dtype: np.dtype) -> Monoid:
-        """Return what is folded where all elements of an output can be kept."""
+    def _choosing(self, dtype: np.dtype) -> Monoid:
+        """Return the monoid that is folded where all elements of an output are kept."""
         return Monoid(
             self.name,
             fields={"least": "order", "most": "order", "n": "count"},

@@ -21,19 +21,19 @@ from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.monoid.monoid import Monoid
 
 TABLE_BYTES = 128 << 20
-"""Of the counters of all outputs, at most."""
+"""Most bytes of the counters of all outputs."""
 MOST_COUNTERS = 999_999
-"""Of a table."""
+"""Most counters of a table."""
 WHOLE_BITS, DIGIT_BITS = 19, 16
 """Most bits of a key that are one digit; and of a digit, where a key has several."""
 
 
 @dataclass(frozen=True)
 class Radix:
-    """How elements of a dtype are cut into digits."""
+    """The digits that the keys of a dtype are cut into."""
 
     dtype: np.dtype
-    """Of the elements' values."""
+    """Dtype of the elements."""
     widths: tuple[int, ...]
     """Bits of each digit, the highest first: one for each read."""
 
@@ -41,7 +41,7 @@ class Radix:
     def of(cls, dtype: np.dtype, outputs: int, counters: int = 1) -> Radix:
         """Choose digits for so many outputs: as few as tables of bounded size allow.
 
-        `counters` is how many there are of each value of a digit.
+        `counters` is the number of counters of each value of a digit.
         """
         bits = _key_bits(dtype) - _unused_bits(dtype)
         room = TABLE_BYTES // (8 * counters * max(1, outputs))
@@ -55,7 +55,7 @@ class Radix:
 
     @property
     def reads(self) -> int:
-        """How often the data are read."""
+        """Return the number of reads of the data."""
         return len(self.widths)
 
     def entries(self, read: int) -> int:
@@ -106,7 +106,7 @@ class Radix:
         return values_of(signed, self.dtype)
 
     def shift(self, read: int) -> int:
-        """Return how many bits of a key are below a read's digit."""
+        """Return the number of a key's bits below a read's digit."""
         return sum(self.widths[read + 1 :]) + _unused_bits(self.dtype)
 
     def _key(self, x: Symbol) -> Symbol:
@@ -119,10 +119,10 @@ class Radix:
         return shifted
 
 
-def tables_of(prefixes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Give equal prefixes of an output one table: the prefixes of tables, and which is whose.
+def tables_for_prefixes(prefixes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return one table for equal prefixes: (outputs, tables) prefixes, and each rank's table.
 
-    Those of several ranks are (outputs, ranks); an output of few tables repeats its first.
+    `prefixes` are (outputs, ranks). An output with fewer tables than others repeats its first.
     """
     order = np.argsort(prefixes, axis=1, kind="stable")
     ordered = np.take_along_axis(prefixes, order, axis=1)
@@ -136,20 +136,20 @@ def tables_of(prefixes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Ranked(NamedTuple):
-    """Where ranks are among counted elements, (outputs, ranks) each."""
+    """Elements of given ranks, by counts: arrays (outputs, ranks)."""
 
     digit: np.ndarray
-    """The digit of the element that has the rank; the last one, if there are too few elements."""
+    """The digit of the element with the rank; the last digit if there are too few elements."""
     below: np.ndarray
     """The rank among the elements with that digit."""
     held: np.ndarray
-    """How many elements have it."""
+    """The number of elements with that digit."""
     total: np.ndarray
-    """How many elements were counted."""
+    """The number of counted elements."""
 
 
 def ranked(tables: Sequence[np.ndarray], slot: np.ndarray, rank: np.ndarray) -> Ranked:
-    """Find ranks by how many elements have each digit.
+    """Find the digits of elements of given ranks, by the counts of each digit.
 
     Counts are added up by stretches of digits, and then in the one that has the rank: large tables
     are read once.
@@ -183,7 +183,7 @@ def ranked(tables: Sequence[np.ndarray], slot: np.ndarray, rank: np.ndarray) -> 
 
 
 def _passed(counts: np.ndarray, rank: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return where counts added up pass a rank, what is left of it there, and the count there."""
+    """Return where cumulative counts pass a rank, the rank left there, and the count there."""
     reached = np.cumsum(counts, axis=1)
     at = np.minimum((reached <= rank[:, None]).sum(axis=1), counts.shape[1] - 1)
     held = np.take_along_axis(counts, at[:, None], axis=1)[:, 0]
@@ -192,7 +192,7 @@ def _passed(counts: np.ndarray, rank: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def values_of(keys: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Return the values that have keys of `rank_high`: numbers, infinities at most.
+    """Return the values of `rank_high` keys: numbers or infinities.
 
     Floats of 16 bits are float32, as kernels have them.
     """
@@ -210,7 +210,7 @@ def _key_bits(dtype: np.dtype) -> int:
 
 
 def _unused_bits(dtype: np.dtype) -> int:
-    """Return how many of its lowest bits tell nothing."""
+    """Return the number of a key's lowest bits that are the same for all elements."""
     if kind_of(dtype) != "f" or dtype.itemsize > 2:
         return 0
     return 13 if dtype.name == "float16" else 16

@@ -1,4 +1,4 @@
-"""The search for the ranks of quantiles, digit by digit: what each read has found."""
+"""The search for the elements of quantiles' ranks, digit by digit and read by read."""
 
 from __future__ import annotations
 
@@ -9,40 +9,39 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chunkfold.kernels.catalogue.quantile_methods import ranks
-from chunkfold.kernels.catalogue.radix import Radix, ranked, tables_of
+from chunkfold.kernels.catalogue.radix import Radix, ranked, tables_for_prefixes
 from chunkfold.kernels.errors import MonoidError
-from chunkfold.kernels.monoid.context import Context, Fields
-from chunkfold.kernels.monoid.further import Further
+from chunkfold.kernels.monoid.finish_context import Context, Fields, NextPass
 from chunkfold.kernels.monoid.monoid import Monoid
 
 if TYPE_CHECKING:
     from chunkfold.kernels.catalogue.quantiles import Quantiles
 
 KINDS = "iuf"
-"""Of elements that have quantiles: numbers."""
+"""Kinds of elements that have quantiles: numbers."""
 
 
 @dataclass(frozen=True)
 class _Found:
-    """What is known of the ranks that are looked for, (outputs, ranks) each."""
+    """The ranks to find, as far as the reads have found them: arrays (outputs, ranks)."""
 
     below: np.ndarray
-    """Ranks among the elements that have the digits so far."""
+    """Ranks among the elements with the digits found so far."""
     prefix: np.ndarray
-    """Those digits, uint64."""
+    """The digits found so far, uint64."""
     towards: np.ndarray
-    """How far from one rank to the next, (outputs, quantiles)."""
+    """Positions of quantiles between a rank and the next, (outputs, quantiles)."""
     nan: np.ndarray
-    """Which outputs are NaN, whatever is found."""
+    """True for outputs that are NaN."""
     slot: np.ndarray
-    """Which table counts each."""
+    """The number of the table that counts each."""
     held: np.ndarray
-    """How many elements have those digits."""
+    """The number of elements with those digits."""
 
 
 @dataclass(frozen=True)
 class RankSearch:
-    """A search for ranks, before a read: what the reads before it have found."""
+    """A search for ranks before a read, with the results of earlier reads."""
 
     asked: Quantiles
     radix: Radix
@@ -50,26 +49,26 @@ class RankSearch:
     found: _Found | None = None
 
     def finish(self, fields: Fields, context: Context) -> np.ndarray:
-        """Return the quantiles, behind the last read."""
+        """Return the quantiles, after the last read."""
         found = self._after(fields, context)
         pairs = self.radix.values(found.prefix, self.radix.reads)
         several = len(self.asked.q)
         low, high = pairs[:, :several], pairs[:, several:]
         return self.asked.results(low, high, found.towards, found.nan, self.radix.dtype, context)
 
-    def further(self, fields: Fields, context: Context) -> Further | None:
-        """Return what the next read is to count."""
+    def next_pass(self, fields: Fields, context: Context) -> NextPass | None:
+        """Return the next read: what it counts, and where."""
         found, read = self._after(fields, context), self.read + 1
-        tables, slot = tables_of(found.prefix)
+        tables, slot = tables_for_prefixes(found.prefix)
         found = replace(found, slot=slot)
         values = self.radix.values(tables, read)
         shift = np.array([self.radix.shift(read)], values.dtype)
         search = replace(self, read=read, found=found)
         between = values, self.radix.values(tables, read, last=True)
-        return Further((shift, *values.T), search.monoid, between)
+        return NextPass((shift, *values.T), search.monoid, between)
 
     def monoid(self, first: int, inputs: int) -> Monoid:
-        """Return what a later read folds; its shift and its prefixes are slots from `first` on."""
+        """Return the monoid of a later read: its shift and its prefixes are slots `first`, ..."""
         assert self.found is not None
         count = 1 + int(self.found.slot.max(initial=0))
         names = [f"c{n}" for n in range(count)]
@@ -92,7 +91,7 @@ class RankSearch:
             kinds=KINDS,
             casts=False,
             finish=self.finish,
-            further=self.further if self.read + 1 < self.radix.reads else None,
+            next_pass=self.next_pass if self.read + 1 < self.radix.reads else None,
         )
 
     @cached_property
@@ -100,7 +99,7 @@ class RankSearch:
         return np.array(self.asked.q)
 
     def _after(self, fields: Fields, context: Context) -> _Found:
-        """Return what is known behind a read: one digit more of every rank."""
+        """Return the search after a read, with one more digit of every rank."""
         names = ["counts"] if self.found is None else [f"c{n}" for n in range(len(fields))]
         tables = [fields[name][:, : self.radix.entries(self.read)] for name in names]
         before = self.found or self._sought(fields["counts"])
@@ -115,7 +114,7 @@ class RankSearch:
         return replace(before, below=at.below, prefix=prefix, held=at.held)
 
     def _sought(self, counts: np.ndarray) -> _Found:
-        """Return the ranks that are looked for, from the counts of the first read."""
+        """Return the ranks to find, from the counts of the first read."""
         entries = self.radix.entries(0)
         n = counts[:, :entries].sum(axis=1)
         nan = (n == 0) | counts[:, entries:].any(axis=1)

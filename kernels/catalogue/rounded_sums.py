@@ -1,4 +1,4 @@
-"""Round what exact sums make, piece by piece: quickly where that is certain."""
+"""Round functions of exact sums, piece by piece: by doubles where that is certain."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def rounded_sums(
     leading: Callable[[SumTerms, OutputsAt], np.ndarray],
     doubles: Callable[[SumTerms, OutputsAt], np.ndarray | None] = lambda *_: None,
 ) -> np.ndarray:
-    """Round what sums make: from their expansions where that is certain, else by integers.
+    """Round a function of sums: from their expansions where that is certain, else by integers.
 
-    Each way is tried on what none before it was certain of: `leading` doubles, which are known to
-    `ziv_rounding.KNOWN`; `doubles`, if all of some outputs are; `quickly`; and `exactly`, given the
-    numbers of outputs.
+    Each way is tried on the outputs that none before it was certain of: `leading` doubles, with the
+    error `ziv_rounding.KNOWN`; `doubles`, if those are exact for a piece; `quickly`; and `exactly`,
+    given the numbers of outputs.
     """
     outputs = sums[0].outputs
     out = np.empty(outputs, dtype)
@@ -64,12 +64,12 @@ def rounded_sums(
 
 def _terms(sums: Sequence[ExactSums], at: OutputsAt) -> SumTerms:
     terms = [[term[at] for term in one.terms] for one in sums]
-    assert not any(np.isnan(last).any() for *_, last in terms), "of sums that were lost"
+    assert not any(np.isnan(last).any() for *_, last in terms), "sums were lost"
     return terms
 
 
 def make_nan(done: np.ndarray, where: Callable[[OutputsAt], np.ndarray]) -> None:
-    """Make NaN of results, where `where` says so of a piece."""
+    """Set results to NaN where `where`, called with each piece, returns True."""
 
     def make(at: OutputsAt) -> None:
         np.copyto(done[at], np.nan, where=where(at))
@@ -78,5 +78,5 @@ def make_nan(done: np.ndarray, where: Callable[[OutputsAt], np.ndarray]) -> None
 
 
 def each_of(numbers: np.ndarray, at: OutputsAt) -> np.ndarray:
-    """Return one for all outputs, where it is the same: conversions and memory take longest."""
+    """Return the numbers of a piece; only one if all are the same, which saves conversions."""
     return numbers[:1] if numbers.strides == (0,) else numbers[at]

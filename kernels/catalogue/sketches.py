@@ -25,16 +25,17 @@ from chunkfold.kernels.expressions.library import (
     where,
 )
 from chunkfold.kernels.expressions.symbols import Symbol
-from chunkfold.kernels.monoid.context import Context, Fields
+from chunkfold.kernels.monoid.finish_context import Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
+from chunkfold.kernels.monoid.specialise import FoldedElements
 
 AXIS = "quantile"
-"""What results of several quantiles call their last axis."""
+"""Name of the results' last axis, of several quantiles."""
 _MOST_BITS = {4: 10, 8: 7}
-"""Of a mantissa that tell a bucket, by the bytes of floats: more make too large a table."""
+"""Most bits of a mantissa that choose a bucket, by the bytes of floats: tables are limited."""
 _MANTISSA = {4: 23, 8: 52}
 _ROUNDING = 2.0**-23
-"""What rounding a result to float32 adds, at most."""
+"""Largest relative error of rounding a result to float32."""
 
 
 def checked_rtol(rtol: Any) -> float:
@@ -55,38 +56,39 @@ def checked_rtol(rtol: Any) -> float:
 
 
 def _within(bits: int) -> float:
-    """Return how far off an estimate may be, relative, if so many bits tell a bucket."""
+    """Return the largest relative error of an estimate if so many bits choose a bucket."""
     return 1 / ((2 << bits) + 1) + _ROUNDING
 
 
 @dataclass(frozen=True)
 class Sketch:
-    """Makes what is folded for quantiles within a tolerance, of a dtype."""
+    """Makes the monoid of quantiles within a tolerance, for a dtype."""
 
     name: str
     q: tuple[float, ...]
     rtol: float
     single: bool
-    """Whether results have no axis of quantiles."""
+    """True: results have no axis of quantiles."""
 
     def declared(self) -> Monoid:
         """Return the reduction for elements of any dtype."""
         plain = self._monoid(np.dtype(np.float32), 0)
         return replace(
             plain,
-            adapt=self,
+            specialised=self,
             last_axis=None if self.single else AXIS,
             labels=() if self.single else self.q,
         )
 
-    def __call__(self, dtype: np.dtype) -> Monoid:
-        """Return what is folded.
+    def __call__(self, elements: FoldedElements) -> Monoid:
+        """Return the monoid.
 
         Raises
         ------
         MonoidError
             If there are too many buckets, or floats have so few bits that none are needed.
         """
+        dtype = elements.dtype
         if kind_of(dtype) == "f" and dtype.itemsize < 4:
             raise MonoidError(
                 f"a sketch of quantiles is not defined for {dtype}, whose values are few enough to "
@@ -144,7 +146,7 @@ class _Buckets:
 
     dtype: np.dtype
     bits: int
-    """Of a mantissa that tell a bucket."""
+    """Bits of a mantissa that choose a bucket."""
 
     @property
     def itemsize(self) -> int:
@@ -159,11 +161,11 @@ class _Buckets:
 
     @property
     def entries(self) -> int:
-        """How many there are."""
+        """Return the number of buckets."""
         return 2 * self.zero + 1
 
     def number(self, x: Symbol) -> Symbol:
-        """Return the number of a value's bucket; of NaN infinity's, or none at all."""
+        """Return the number of a value's bucket; for NaN infinity's or one out of range."""
         held = signed_bits(x if x.dtype.kind == "f" else towards_zero(x))
         size = held & int(np.iinfo(held.dtype).max)
         steps = (size >> (_MANTISSA[self.itemsize] - self.bits)).astype(np.int32)
@@ -171,9 +173,9 @@ class _Buckets:
         return where(held < 0, self.zero - step, self.zero + step)
 
     def estimates(self) -> np.ndarray:
-        """Return what buckets' elements are taken for, float64: equally far, relative, from ends.
+        """Return each bucket's estimate, float64: equally far from both ends, relatively.
 
-        Of ends a < b it is 2ab / (a + b), which is off by (b - a) / (b + a) at both.
+        Between ends a < b it is 2ab / (a + b), with a relative error of (b - a) / (b + a) at both.
         """
         parts = 1 << self.bits
         step = np.arange(self.zero - 1)

@@ -1,20 +1,28 @@
-"""Sums over two arrays: of products, and of squared differences."""
+"""Reductions of two arrays made of sums: dots, squared differences, covariances and errors.
+
+Covariances are those of `numpy.cov` and `numpy.corrcoef` off the diagonal; weights are frequencies,
+`fweights` there, which need not be whole. Errors follow Willmott and Matsuura, "Advantages of the
+mean absolute error (MAE) over the root mean square error (RMSE)", 2005.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from chunkfold.kernels.catalogue import exact_sums as exact
 from chunkfold.kernels.catalogue import finish_functions
-from chunkfold.kernels.catalogue.apart import apart
+from chunkfold.kernels.catalogue.exact_sums import ExactFields
 from chunkfold.kernels.catalogue.integer_products import INTEGER_DOT, INTEGER_SUM_SQ_DIFF
+from chunkfold.kernels.catalogue.mixed_dtypes import compare_mixed
 from chunkfold.kernels.expressions.library import real
 from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.monoid.accumulate import Expressions
+from chunkfold.kernels.monoid.finish_context import Context
 from chunkfold.kernels.monoid.monoid import Monoid
+from chunkfold.kernels.monoid.specialise import ForMixedInputs
 
 
 def _squared(dtypes: Sequence[np.dtype]) -> Monoid:
@@ -31,8 +39,8 @@ def _squared(dtypes: Sequence[np.dtype]) -> Monoid:
 
 
 def far_as_float(dtypes: Sequence[np.dtype], x0: Symbol, x1: Symbol) -> Symbol:
-    """Return how far elements are apart as a float, of which none is 0 that differ."""
-    pair = apart(dtypes, x0, x1)
+    """Return the distance of elements as a float, which is 0 only for equal ones."""
+    pair = compare_mixed(dtypes, x0, x1)
     return real(pair.low) + real(pair.high) * 2.0**64
 
 
@@ -105,11 +113,11 @@ DOT = Monoid(
                 lift=_exact_complex_product,
                 op="add",
                 kinds="c",
-                finish=exact.complex_sum,
+                finish=exact.rounded_complex_sum,
             ),
         ),
     },
-    pair=lambda _: _REAL_DOT,
+    specialised=ForMixedInputs(lambda _: _REAL_DOT),
 )
 SUM_SQ_DIFF = Monoid(
     "sum_sq_diff",
@@ -130,5 +138,107 @@ SUM_SQ_DIFF = Monoid(
         kinds="f",
     ),
     instead={"biu": INTEGER_SUM_SQ_DIFF},
-    pair=_squared,
+    specialised=ForMixedInputs(_squared),
 )
+
+
+_SUMS: Any = {"x": lambda x, _: x, "y": lambda _, y: y, "xy": lambda x, y: x * y}
+_SQUARES: Any = {"xx": lambda x, _: x * x, "yy": lambda _, y: y * y}
+
+
+def _deviations(fields: ExactFields, product: str, one: str, other: str) -> Any:
+    """Return the sum of products of deviations from the means."""
+    return fields[product] - fields[one] * fields[other] / fields["n"]
+
+
+def covariance(fields: ExactFields, context: Context) -> Any:
+    """Divide the sum of products of deviations by n - ddof, or 0 if that is negative."""
+    n = fields["n"]
+    degrees = n - context.ddof
+    if isinstance(degrees, np.ndarray):
+        degrees = np.maximum(degrees, 0)
+    elif context.ddof:
+        degrees = np.where(degrees > 0, degrees, 0)
+    return _deviations(fields, "xy", "x", "y") / degrees
+
+
+def correlation(fields: ExactFields, _context: Context) -> Any:
+    """Divide it by the root of both sums of squares; NaN where one is 0."""
+    squares = _deviations(fields, "xx", "x", "x") * _deviations(fields, "yy", "y", "y")
+    return _deviations(fields, "xy", "x", "y") / squares.sqrt()
+
+
+def exact_of_two(name: str, finish: Any, lift: Mapping[str, Any]) -> Monoid:
+    """Return a reduction of two inputs: an exact sum of each lift, and the count `n`."""
+    return Monoid(
+        name,
+        inputs=2,
+        fields={"n": "count"} | dict.fromkeys(lift, "exact"),
+        zero=dict.fromkeys(["n", *lift], 0),
+        lift={"n": 1, **lift},
+        op="add",
+        finish=finish,
+    )
+
+
+def weighted_of_two(name: str, finish: Any, lift: Mapping[str, Any]) -> Monoid:
+    """Return the weighted reduction: a third input, the weights of pairs, has the exact sum `n`."""
+    weighed = {key: _times_weight(part) for key, part in lift.items()}
+    return Monoid(
+        f"weighted_{name}",
+        inputs=3,
+        weights=1,
+        fields=dict.fromkeys(["n", *lift], "exact"),
+        zero=dict.fromkeys(["n", *lift], 0),
+        lift={"n": _weight, **weighed},
+        op="add",
+        finish=finish,
+    )
+
+
+def _weight(_x: Any, _y: Any, w: Any) -> Any:
+    return w
+
+
+def _times_weight(part: Any) -> Any:
+    return lambda x, y, w: part(x, y) * w
+
+
+COVARIANCE = exact_of_two("covariance", covariance, _SUMS)
+CORRELATION = exact_of_two("correlation", correlation, _SUMS | _SQUARES)
+WEIGHTED_COVARIANCE = weighted_of_two("covariance", covariance, _SUMS)
+WEIGHTED_CORRELATION = weighted_of_two("correlation", correlation, _SUMS | _SQUARES)
+COV, CORR = COVARIANCE.called("cov"), CORRELATION.called("corr")
+WEIGHTED_COV = WEIGHTED_COVARIANCE.called("weighted_cov")
+WEIGHTED_CORR = WEIGHTED_CORRELATION.called("weighted_corr")
+
+
+def _difference(x: Any, y: Any) -> Any:
+    """Return the first minus the second; bools as integers, which NumPy does not subtract."""
+    if x.dtype.kind == "b":
+        x, y = x.astype("int8"), y.astype("int8")
+    return x - y
+
+
+def _far(x: Symbol, y: Symbol) -> Any:
+    """Return the distance of two, made of factors, which are not rounded."""
+    return _difference(np.maximum(x, y), np.minimum(x, y))
+
+
+def _mean(fields: ExactFields, _context: Context) -> Any:
+    return fields["s"] / fields["n"]
+
+
+def _root_of_mean(fields: ExactFields, _context: Context) -> Any:
+    return (fields["s"] / fields["n"]).sqrt()
+
+
+_DIFFERENCE: Any = {"s": _difference}
+_DISTANCE: Any = {"s": _far}
+_SQUARE: Any = {"s": lambda x, y: _difference(x, y) ** 2}
+BIAS = exact_of_two("bias", _mean, _DIFFERENCE)
+MAE = exact_of_two("mae", _mean, _DISTANCE)
+RMSE = exact_of_two("rmse", _root_of_mean, _SQUARE)
+WEIGHTED_BIAS = weighted_of_two("bias", _mean, _DIFFERENCE)
+WEIGHTED_MAE = weighted_of_two("mae", _mean, _DISTANCE)
+WEIGHTED_RMSE = weighted_of_two("rmse", _root_of_mean, _SQUARE)

@@ -1,4 +1,4 @@
-"""The k greatest and the k least elements, sorted, and where they stand: what never rounds.
+"""The k greatest and the k least elements, sorted, and their positions: nothing rounds.
 
 An accumulator is a sorted list of k slots. A stream of elements inserts each into its own; two
 lists become one by Batcher's bitonic merge ("Sorting networks and their applications", 1968), of
@@ -26,13 +26,14 @@ from chunkfold.kernels.expressions.library import (
 )
 from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.monoid.accumulate import Accumulate, Expressions, SymbolFunction
-from chunkfold.kernels.monoid.context import Context, Fields
+from chunkfold.kernels.monoid.finish_context import Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
+from chunkfold.kernels.monoid.specialise import FoldedElements
 
 MOST = 16
 """Slots: each work-item holds them all in its registers."""
 RANK = "rank"
-"""What results call their last axis: 1 is the greatest, or the least, element."""
+"""Name of the results' last axis: 1 is the greatest, or the least, element."""
 TopEntry = tuple[Any, ...]
 """A key, and of positions its index: symbols, or numbers."""
 
@@ -67,8 +68,8 @@ def bottomk(k: int) -> Monoid:
 def argtopk(k: int) -> Monoid:
     """Return the reduction that gives the positions of the k greatest elements; `k` as in `topk`.
 
-    Of equal elements the first comes first. Positions are those of `argmax`: over several axes, in
-    C order among them. Where groups, masks or gaps leave fewer, -1 stands behind them.
+    Equal elements come in the order of their positions, which are those of `argmax`: over several
+    axes, in C order among them. Groups, masks or gaps may leave fewer elements: the rest is -1.
     """
     return TopK(_checked("argtopk", k), greatest=True, positions=True).declared()
 
@@ -93,28 +94,28 @@ def _checked(function: str, k: Any) -> int:
 
 @dataclass(frozen=True)
 class TopK:
-    """Makes what is folded for the k greatest or least, of a dtype."""
+    """Makes the monoid of the k greatest or least elements, for a dtype."""
 
     k: int
     greatest: bool
     positions: bool
-    """Whether results are positions, rather than elements."""
+    """True: results are positions, rather than elements."""
 
     @property
     def name(self) -> str:
-        """What results call it."""
+        """Return the name in results."""
         return f"{'arg' * self.positions}{'top' if self.greatest else 'bottom'}{self.k}"
 
     def declared(self) -> Monoid:
         """Return the reduction for elements of any dtype."""
-        return replace(self(np.dtype(np.float32)), adapt=self, kinds="biufmM")
+        return replace(self(FoldedElements(np.dtype(np.float32))), specialised=self, kinds="biufmM")
 
-    def __call__(self, dtype: np.dtype) -> Monoid:
-        """Return what is folded."""
+    def __call__(self, elements: FoldedElements) -> Monoid:
+        """Return the monoid."""
         keys = {f"m{n}": "order" for n in range(self.k)}
         indices = {f"i{n}": "int64" for n in range(self.k)} if self.positions else {}
         counts = {} if self.positions else {"n": "count"}
-        slots, times = keys | indices, dtype.kind in "mM"
+        slots, times = keys | indices, elements.dtype.kind in "mM"
         empty: dict[str, int | str] = dict.fromkeys(keys, "lowest" if self.greatest else "highest")
         empty |= dict.fromkeys(indices, "highest")
         return Monoid(
@@ -179,7 +180,7 @@ class TopK:
         return self._named([first, *[none[: len(first)]] * (self.k - 1)])
 
     def _in_order(self, a: TopEntry, b: TopEntry) -> tuple[TopEntry, TopEntry]:
-        """Return two slots, the one first that results have first; of equal keys the first one."""
+        """Return two slots in the results' order; equal keys stay in theirs."""
         if not self.positions:
             low, high = (np.minimum(a[0], b[0]),), (np.maximum(a[0], b[0]),)
             return (high, low) if self.greatest else (low, high)
@@ -192,7 +193,7 @@ class TopK:
         )
 
     def _inserted(self, state: Any, one: TopEntry) -> Expressions:
-        """Let an element take its place, and pass on what stood there."""
+        """Insert an element in its place, and move the others on."""
         found = []
         for slot in self._slots(state):
             kept, one = self._in_order(slot, one)

@@ -10,23 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chunkfold.kernels.catalogue.radix import Radix, tables_of
+from chunkfold.kernels.catalogue.radix import Radix, tables_for_prefixes
 from chunkfold.kernels.catalogue.rank_search import KINDS
-from chunkfold.kernels.catalogue.weight_checks import (
-    FIELDS,
-    OP,
-    ZERO,
-    counted,
+from chunkfold.kernels.catalogue.weighted import (
+    CHECK_FIELDS,
+    CHECK_OP,
+    CHECK_ZERO,
+    checks_of,
+    clipped_weight,
     refuse_negative,
-    seen,
 )
-from chunkfold.kernels.catalogue.weighted_bins import digits_of, placed, whole
+from chunkfold.kernels.catalogue.weighted_bins import digits_of, weight_digits, whole
 from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.expressions.library import where
 from chunkfold.kernels.expressions.symbols import Symbol
-from chunkfold.kernels.monoid.context import Context, Fields
-from chunkfold.kernels.monoid.further import Further
+from chunkfold.kernels.monoid.finish_context import Context, Fields, NextPass
 from chunkfold.kernels.monoid.monoid import Monoid
 
 if TYPE_CHECKING:
@@ -38,23 +37,23 @@ _LEAST_ROUNDED = 2**53
 
 @dataclass(frozen=True)
 class _Found:
-    """What is known of the elements that are looked for, (outputs, quantiles) each."""
+    """The elements to find, as far as the reads have found them: arrays (outputs, quantiles)."""
 
     rest: np.ndarray
     """The sum of weights at which each is reached, of elements with the digits so far: ints."""
     prefix: np.ndarray
-    """Those digits, uint64."""
+    """The digits found so far, uint64."""
     table: np.ndarray
-    """Which table has the sums of each."""
+    """The number of the table with the sums of each."""
     held: np.ndarray
     """The sum of weights of all elements that have those digits: ints."""
     nan: np.ndarray
-    """Which outputs are NaN, whatever is found, (outputs,)."""
+    """True for outputs that are NaN, (outputs,)."""
 
 
 @dataclass(frozen=True)
 class WeightSearch:
-    """A search for elements, before a read: what the reads before it have found."""
+    """A search for elements before a read, with the results of earlier reads."""
 
     asked: WeightedQuantiles
     elements: np.dtype
@@ -65,7 +64,7 @@ class WeightSearch:
 
     @cached_property
     def radix(self) -> Radix:
-        """How elements are cut into digits."""
+        """Return the digits of elements."""
         return Radix.of(self.elements, self.outputs, self._each)
 
     @cached_property
@@ -75,17 +74,17 @@ class WeightSearch:
 
     @cached_property
     def _each(self) -> int:
-        """How many counters a sum has."""
+        """Return the number of counters of a sum."""
         return digits_of(_held(self.weights)).counters
 
     def first(self) -> Monoid:
-        """Return what the first read folds: behind the sums of digits it counts NaN."""
+        """Return the monoid of the first read, which counts NaN behind the sums of digits."""
         counters = self.radix.entries(0) * self._each + 1
 
         def lift(x: Symbol, given: Symbol, i: Symbol) -> dict[str, Any]:
             x, w = x.astype(_held(self.elements)), given.astype(self._held_weights)
-            digit, odd = self.radix.first_digit(x), {"odd": _is_odd(w), **seen(w, i)}
-            w = counted(w)
+            digit, odd = self.radix.first_digit(x), {"odd": _is_odd(w), **checks_of(w, i)}
+            w = clipped_weight(w)
             if x.dtype.kind != "f":
                 return {"sums": self._placed(digit, w), **odd}
             nan = where(np.isnan(x), np.int64(counters - 1), np.int64(-1))
@@ -97,24 +96,24 @@ class WeightSearch:
             self.asked.name,
             inputs=2,
             weights=1,
-            fields={"sums": f"int64[{counters}]", "odd": "int32", **FIELDS},
-            zero={"sums": 0, "odd": 0, **ZERO},
+            fields={"sums": f"int64[{counters}]", "odd": "int32", **CHECK_FIELDS},
+            zero={"sums": 0, "odd": 0, **CHECK_ZERO},
             lift=lift,
-            op={"sums": "add", "odd": "max", **OP},
+            op={"sums": "add", "odd": "max", **CHECK_OP},
             kinds=KINDS,
             reads=self.radix.reads,
             finish=self.finish,
-            further=self.further if self.radix.reads > 1 else None,
+            next_pass=self.next_pass if self.radix.reads > 1 else None,
         )
 
     def monoid(self, first: int, inputs: int) -> Monoid:
-        """Return what a later read folds; its shift and its prefixes are slots from `first` on."""
+        """Return the monoid of a later read: its shift and its prefixes are slots `first`, ..."""
         assert self.found is not None
         count = 1 + int(self.found.table.max(initial=0))
         names = [f"s{n}" for n in range(count)]
 
         def lift(x: Symbol, given: Symbol, *slots: Symbol) -> dict[str, Any]:
-            x, w = x.astype(_held(self.elements)), counted(given.astype(self._held_weights))
+            x, w = x.astype(_held(self.elements)), clipped_weight(given.astype(self._held_weights))
             shift, *prefixes = slots[first : first + 1 + count]
             found = [self.radix.digit(self.read, x, one.astype(x.dtype), shift) for one in prefixes]
             return {name: self._placed(digit, w) for name, digit in zip(names, found, strict=True)}
@@ -130,28 +129,28 @@ class WeightSearch:
             op="add",
             kinds=KINDS,
             finish=self.finish,
-            further=self.further if self.read + 1 < self.radix.reads else None,
+            next_pass=self.next_pass if self.read + 1 < self.radix.reads else None,
         )
 
     def _placed(self, digit: Symbol, w: Symbol) -> list[tuple[Any, Any]]:
-        """Return what a weight adds to the counters of a digit; -1: to none."""
+        """Return the addends of a weight, by the counters of a digit; -1 for no counter."""
         begin = digit * np.int64(self._each)
         return [
             (where((digit < 0) | (place < 0), np.int64(-1), begin + place), amount)
-            for place, amount in placed(w)
+            for place, amount in weight_digits(w)
         ]
 
-    def further(self, fields: Fields, context: Context) -> Further | None:
-        """Return what the next read is to add up."""
+    def next_pass(self, fields: Fields, context: Context) -> NextPass | None:
+        """Return the next read: what it adds up, and where."""
         found, read = self._after(fields, context), self.read + 1
-        tables, table = tables_of(found.prefix)
+        tables, table = tables_for_prefixes(found.prefix)
         values = self.radix.values(tables, read)
         shift = np.array([self.radix.shift(read)], values.dtype)
         search = replace(self, read=read, found=replace(found, table=table))
-        return Further((shift, *values.T), search.monoid)
+        return NextPass((shift, *values.T), search.monoid)
 
     def finish(self, fields: Fields, context: Context) -> np.ndarray:
-        """Return the quantiles, behind the last read.
+        """Return the quantiles, after the last read.
 
         Raises
         ------
@@ -178,12 +177,12 @@ class WeightSearch:
         if rounded.any():
             raise MonoidError(
                 f"{context.told} is near {values[rounded][0]}, and {context.dtype}, which "
-                f"{self.elements} becomes beside weights of {self.weights}, does not hold each "
+                f"{self.elements} becomes next to weights of {self.weights}, does not hold each "
                 "integer beyond 2**53: give weights that are integers of the same sign"
             )
 
     def _after(self, fields: Fields, context: Context) -> _Found:
-        """Return what is known behind a read: one digit more of every quantile."""
+        """Return the search after a read, with one more digit of every quantile."""
         each, entries = self._each, self.radix.entries(self.read)
         if self.found is None:
             refuse_negative(fields, context)
@@ -220,7 +219,7 @@ class WeightSearch:
         return digits_of(self._held_weights).count
 
     def _sought(self, tables: np.ndarray, counters: np.ndarray) -> _Found:
-        """Return what is looked for, from the sums of the first read."""
+        """Return the elements to find, from the sums of the first read."""
         totals = whole(tables[..., : self._count].sum(axis=1), 0)
         shape = len(tables), len(self.asked.q)
         rest = np.array([self.asked.sought(total) for total in totals], object).reshape(shape)

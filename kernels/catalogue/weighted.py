@@ -1,11 +1,17 @@
-"""Weighted sums, means, variances and deviations: of an array, and of the weights of its elements.
+"""Weighted sums, means, variances and deviations, and the check that weights are not negative.
 
-As those of `xarray.DataArray.weighted`, but exact and rounded once: 0 is no sum of weights.
+They are those of `xarray.DataArray.weighted`, but exact and rounded once: 0 is no sum of weights.
+Weights say how often an element counts. Each read checks the weights of its results. The largest
+weight is known only after all are read, so weights below zero are left out of sums: that is right
+for those below it by rounding, and results with others are refused.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,8 +20,9 @@ from chunkfold.kernels.catalogue import finish_functions
 from chunkfold.kernels.catalogue.exact_sums import ExactFields
 from chunkfold.kernels.catalogue.integer_products import INTEGER_DOT
 from chunkfold.kernels.catalogue.sums_of_two import product
-from chunkfold.kernels.expressions.library import real
-from chunkfold.kernels.monoid.context import Context, Fields
+from chunkfold.kernels.errors import MonoidError
+from chunkfold.kernels.expressions.library import real, where
+from chunkfold.kernels.monoid.finish_context import Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
 
 _WEIGHED: Any = {"inputs": 2, "weights": 1}
@@ -37,7 +44,7 @@ def _fast_mean(fields: Fields, context: Context) -> np.ndarray:
 
 
 def _variance(fields: ExactFields, context: Context) -> Any:
-    """Weigh squared deviations: weights count how often an element is there, if `ddof` is not 0."""
+    """Weigh squared deviations: weights count elements if `ddof` is not 0."""
     weights, degrees = fields["w"], fields["w"] - context.ddof
     if context.ddof:
         degrees = np.where(degrees > 0, degrees, 0)
@@ -122,3 +129,93 @@ WEIGHTED_STD = _exactly("weighted_std", _PRODUCT | _SQUARE | _WEIGHT, _deviation
 SUM_OF_WEIGHTS = replace(
     _exactly("sum_of_weights", _WEIGHT, _of_weights), instead={"c": _COMPLEX_WEIGHTS}
 )
+
+
+ROUNDED_SHARE = 1e-6
+"""Weights below zero by less than this share of the largest are zero."""
+WHY_NOT_NEGATIVE = "weights say how often an element counts"
+CHECK_FIELDS = MappingProxyType({"least": "real", "most": "real", "negative": "int64"})
+CHECK_ZERO = MappingProxyType({"least": "highest", "most": "lowest", "negative": "highest"})
+CHECK_OP = MappingProxyType({"least": "min", "most": "max", "negative": "min"})
+_NOWHERE = int(np.iinfo(np.int64).max)
+
+
+def clipped_weight(w: Any) -> Any:
+    """Return a weight, or zero if it is below zero."""
+    w = w.real
+    return where(w < 0, 0, w) if w.dtype.kind in "if" else w
+
+
+def checks_of(w: Any, i: Any) -> dict[str, Any]:
+    """Return the fields of a weight, given its index."""
+    w = w.real
+    return {"least": real(w), "most": real(w), "negative": where(w < 0, i, _NOWHERE)}
+
+
+def are_negative(least: np.ndarray, most: np.ndarray) -> np.ndarray:
+    """Return True where the least weight is below zero by more than rounding, given the largest."""
+    return least < -ROUNDED_SHARE * np.where(most > 0, most, 1)
+
+
+def refuse_negative(fields: Fields, context: Context) -> None:
+    """Refuse weights below zero, by what was seen of them.
+
+    Raises
+    ------
+    MonoidError
+        If a result has some, with the place of the first in what is selected.
+    """
+    bad = are_negative(fields["least"], fields["most"])
+    if not bad.any():
+        return
+    first = np.unravel_index(fields["negative"][bad].min(), context.shape)
+    place = ", ".join(map(str, first))
+    raise MonoidError(
+        f"{context.told} has weights below zero: the first stands at [{place}] of what is "
+        f"selected, and the least is {fields['least'].min():g}; {WHY_NOT_NEGATIVE}: give zero or "
+        "more, or leave the others out by a mask"
+    )
+
+
+def checking_negative(monoid: Monoid) -> Monoid:
+    """Return the form of a reduction that refuses weights below zero, its last input."""
+    lift: Any = monoid.lift
+    if isinstance(lift, Mapping):
+        parts = {name: partial(_clipped, part) for name, part in lift.items()}
+        sums: Callable[..., dict[str, Any]] = partial(_each, parts)
+    else:
+        sums = partial(_clipped, lift)
+    known = monoid.op
+    assert known == "add"
+    return replace(
+        monoid,
+        fields={**monoid.fields, **CHECK_FIELDS},
+        zero={**monoid.zero, **CHECK_ZERO},  # type: ignore[dict-item]
+        lift=_of_two(sums) if monoid.inputs == 2 else _of_three(sums),
+        op={**dict.fromkeys(monoid.fields, known), **CHECK_OP},
+        finish=partial(_finished, monoid.finish),
+        exact=None if monoid.exact is None else checking_negative(monoid.exact),
+        instead={kinds: checking_negative(one) for kinds, one in monoid.instead.items()},
+    )
+
+
+def _clipped(part: Callable[..., Any], *inputs: Any) -> Any:
+    *elements, weight = inputs
+    return part(*elements, clipped_weight(weight))
+
+
+def _each(parts: Mapping[str, Callable[..., Any]], *inputs: Any) -> dict[str, Any]:
+    return {name: part(*inputs) for name, part in parts.items()}
+
+
+def _of_two(sums: Callable[..., dict[str, Any]]) -> Callable[..., Any]:
+    return lambda x, w, i: {**sums(x, w), **checks_of(w, i)}
+
+
+def _of_three(sums: Callable[..., dict[str, Any]]) -> Callable[..., Any]:
+    return lambda x, y, w, i: {**sums(x, y, w), **checks_of(w, i)}
+
+
+def _finished(finish: Callable[..., Any], fields: Any, context: Context) -> Any:
+    refuse_negative(fields, context)
+    return finish({name: one for name, one in fields.items() if name not in CHECK_FIELDS}, context)

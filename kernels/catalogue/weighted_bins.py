@@ -22,20 +22,21 @@ from chunkfold.kernels.exact.rounding import quotients
 from chunkfold.kernels.expressions.library import signed_bits, where
 from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.monoid.accumulate import SymbolFunction
-from chunkfold.kernels.monoid.context import Context, Fields
+from chunkfold.kernels.monoid.finish_context import Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
+from chunkfold.kernels.monoid.specialise import Specialised, for_each_dtype
 
 DIGIT = 24
 """Bits of a digit; four of them are three limbs."""
 _MASK = (1 << DIGIT) - 1
 _MOST_COUNTERS = 999_999
 Placed = tuple[Symbol | int, Symbol | int]
-"""Which counter of its bin, and what is added there; -1: nothing is."""
+"""A counter of a bin, -1 for none, and its addend."""
 
 
 @dataclass(frozen=True)
 class WeightDigits:
-    """How weights of a dtype are kept."""
+    """The counters that hold sums of weights of a dtype."""
 
     count: int
     """Digits; behind them floats have counters of NaN, infinity and minus infinity."""
@@ -50,15 +51,15 @@ class WeightDigits:
 
 
 def digits_of(dtype: np.dtype) -> WeightDigits:
-    """Return how weights of a dtype are kept, as kernels hold its values."""
+    """Return the counters for weights of a dtype, as kernels have its values."""
     if kind_of(dtype) == "f":
         mantissa, top, low = (52, 2045, -1074) if dtype.itemsize == 8 else (23, 253, -149)
         return WeightDigits(top // DIGIT + mantissa // DIGIT + 2, low, floats=True)
     return WeightDigits(-(-8 * dtype.itemsize // DIGIT), 0, floats=False)
 
 
-def placed(w: Symbol) -> list[Placed]:
-    """Return what a weight adds to the counters of its bin."""
+def weight_digits(w: Symbol) -> list[Placed]:
+    """Return the addends of a weight, by the counters of its bin."""
     if w.dtype.kind != "f":
         return _of_integer(w)
     held, mantissa = signed_bits(w), 52 if w.dtype.itemsize == 8 else 23
@@ -85,7 +86,7 @@ def placed(w: Symbol) -> list[Placed]:
 
 
 def _of_integer(w: Symbol) -> list[Placed]:
-    """The last digit has the sign."""
+    """Return the addends of an integer; the last digit has the sign."""
     wide = w.astype(np.uint64 if w.dtype.kind == "u" else np.int64)
     last = digits_of(w.dtype).count - 1
     lower: list[Placed] = [
@@ -97,15 +98,15 @@ def _of_integer(w: Symbol) -> list[Placed]:
 def weighing(bins: int, bin_of: SymbolFunction, ends: Any, *, density: bool) -> Monoid:
     """Return the histogram whose bins hold sums of weights.
 
-    `bin_of` tells an element's bin, -1 for none; `ends` gives bins and their edges, of sums.
+    `bin_of` returns an element's bin, -1 for none; `ends` returns the bins of sums and their edges.
 
     Raises
     ------
     MonoidError
-        If they are too many.
+        If there are too many bins.
     """
 
-    def of(dtype: np.dtype, adapt: Any = None) -> Monoid:
+    def of(dtype: np.dtype, specialised: Specialised | None = None) -> Monoid:
         each = digits_of(dtype).counters
         if bins * each > _MOST_COUNTERS:
             raise MonoidError(
@@ -117,7 +118,7 @@ def weighing(bins: int, bin_of: SymbolFunction, ends: Any, *, density: bool) -> 
             number = bin_of(x) * np.int64(each)
             return [
                 (where((number < 0) | (place < 0), np.int64(-1), number + place), amount)
-                for place, amount in placed(w)
+                for place, amount in weight_digits(w)
             ]
 
         return Monoid(
@@ -131,10 +132,10 @@ def weighing(bins: int, bin_of: SymbolFunction, ends: Any, *, density: bool) -> 
             casts=False,
             last_axis=None if density else "bin",
             finish=partial(_finished, bins, ends, density=density),
-            adapt=adapt,
+            specialised=specialised,
         )
 
-    return of(np.dtype(np.float64), of)
+    return of(np.dtype(np.float64), for_each_dtype(of))
 
 
 def _finished(
@@ -173,7 +174,7 @@ def _held(dtype: np.dtype) -> np.dtype:
 
 
 def whole(rows: np.ndarray, low: int) -> Sequence[int]:
-    """Return what digits are together; weights that kernels held as floats are whole numbers."""
+    """Return the integers of digits; weights that kernels had as floats are whole numbers."""
     values = [sum(digit << DIGIT * n for n, digit in enumerate(row)) for row in rows.tolist()]
     return [value >> -low for value in values]
 

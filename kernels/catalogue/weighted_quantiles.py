@@ -7,7 +7,6 @@ the same for any chunks, devices and workers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -20,49 +19,51 @@ from chunkfold.kernels.catalogue.weight_search import WeightSearch
 from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.monoid.monoid import Monoid
+from chunkfold.kernels.monoid.specialise import FoldedElements
 
 METHOD = "inverted_cdf"
-"""The one that weighs: NumPy has no other."""
+"""The only method of NumPy that takes weights."""
 
 
 @dataclass(frozen=True)
 class WeightedQuantiles:
-    """Makes what is folded for weighted quantiles, of two dtypes and a number of outputs."""
+    """Makes the monoid of weighted quantiles, for two dtypes and a number of outputs."""
 
     name: str
     q: tuple[float, ...]
     single: bool
-    """Whether results have no axis of quantiles."""
+    """True: results have no axis of quantiles."""
 
     def declared(self) -> Monoid:
         """Return the reduction for elements and weights of any dtypes."""
-        plain = self([np.dtype(np.float32)] * 2, 1)
+        real = np.dtype(np.float32)
+        plain = self(FoldedElements(real, (real, real)))
         return replace(
             plain,
-            of_inputs=self,
+            specialised=self,
             labels=() if self.single else self.q,
             last_axis=None if self.single else AXIS,
         )
 
-    def __call__(self, inputs: Sequence[np.dtype], outputs: int) -> Monoid:
-        """Return what the first read folds.
+    def __call__(self, elements: FoldedElements) -> Monoid:
+        """Return the monoid of the first read.
 
         Raises
         ------
         MonoidError
             If elements are no numbers.
         """
-        elements, weights = inputs
-        if kind_of(elements) not in KINDS:
+        weighed, weights = elements.inputs
+        if kind_of(weighed) not in KINDS:
             raise MonoidError(
-                f"{self.name!r} is not defined for {elements}, only for integers and floats: give "
+                f"{self.name!r} is not defined for {weighed}, only for integers and floats: give "
                 "a dtype"
             )
-        return WeightSearch(self, elements, weights, outputs).first()
+        return WeightSearch(self, weighed, weights, elements.outputs).first()
 
     @cached_property
     def shares(self) -> tuple[tuple[Fraction, bool], ...]:
-        """Of each quantile the least share of weights that rounds to it; whether itself does."""
+        """Return the bound of the shares that round to each quantile; True if the bound does."""
         return tuple(map(_least_share, self.q))
 
     def sought(self, total: int) -> list[int]:
@@ -72,7 +73,7 @@ class WeightedQuantiles:
 
 
 def _least_share(q: float) -> tuple[Fraction, bool]:
-    """Return where numbers begin that float64 rounds to `q` or beyond, and if that one does.
+    """Return the bound of numbers that float64 rounds to `q` or beyond; True if the bound does.
 
     >>> _least_share(1.0)
     (Fraction(18014398509481983, 18014398509481984), True)

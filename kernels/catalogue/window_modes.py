@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chunkfold.kernels.windows import reduced_windows
-
 _STRIP = 1 << 20
 """Elements that are looked at together, where windows are no larger."""
 _BYTES = 128
@@ -27,7 +25,7 @@ class _Windows:
     modes: np.ndarray
     """The most frequent label of each."""
     uniform: np.ndarray
-    """Whether all of its elements have that label: bool, of the same shape."""
+    """True where all elements of a window have that label; of the same shape."""
     lengths: tuple[np.ndarray, ...]
     """Elements of a window along each axis, int64."""
     mixed: _LabelCounts
@@ -36,7 +34,7 @@ class _Windows:
 
 @dataclass(frozen=True)
 class _LabelCounts:
-    """How often labels are there in windows: sorted by windows, and by labels within each."""
+    """Counts of labels in windows: sorted by windows, and by labels within each."""
 
     windows: np.ndarray
     """Numbers of windows, in C order: int64, (entries,)."""
@@ -48,7 +46,7 @@ class _LabelCounts:
 def window_modes(labels: np.ndarray, factors: Sequence[Sequence[int]]) -> list[np.ndarray]:
     """Return, level by level, the label that most elements of each window have.
 
-    Of several that are as frequent it is the least. Windows at the ends of axes are smaller.
+    If several are as frequent, it is the least. Windows at the ends of axes are smaller.
 
     Parameters
     ----------
@@ -69,7 +67,7 @@ def window_modes(labels: np.ndarray, factors: Sequence[Sequence[int]]) -> list[n
 
 
 def mode_bytes(shape: Sequence[int], factors: Sequence[Sequence[int]]) -> int:
-    """Return the memory that `window_modes` takes at most beside labels and modes."""
+    """Return the most memory of `window_modes`, in bytes, without labels and modes."""
     return _BYTES * min(_rows(shape, factors), shape[0]) * math.prod(shape[1:])
 
 
@@ -145,3 +143,19 @@ def _put_most_frequent(mixed: _LabelCounts, modes: np.ndarray) -> None:
     sizes = np.diff(firsts, append=len(mixed.windows))
     found = np.flatnonzero(mixed.counts == np.repeat(most, sizes))[::-1]
     modes[mixed.windows[found]] = mixed.labels[found]  # the last one stays: the least label
+
+
+def reduced_windows(function: np.ufunc, values: np.ndarray, windows: Sequence[int]) -> np.ndarray:
+    """Reduce each window by a function of two arrays; return a new array in C order.
+
+    `windows` are elements of a window along each axis, 1 or more; they may be more than there are.
+    """
+    for axis, window in enumerate(windows):
+        before = (slice(None),) * axis
+        made = values[(*before, slice(0, None, window))].copy()
+        for place in range(1, min(window, values.shape[axis])):
+            others = values[(*before, slice(place, None, window))]
+            some = made[(*before, slice(0, others.shape[axis]))]
+            function(some, others, out=some)
+        values = made
+    return values

@@ -1,1 +1,1 @@
-"""OpenCL devices: what they are and claim, how they are found and split."""
+"""OpenCL devices: descriptions and capabilities; `host` finds and splits them."""

@@ -85,5 +85,5 @@ def _extent(size: int) -> Any:
 
 
 def runs_here(device: Device) -> bool:
-    """Whether a device can run commands on the thread that enqueues them."""
+    """Return True if a device can run commands on the thread that enqueues them."""
     return "cl_intel_exec_by_local_thread" in device.extensions

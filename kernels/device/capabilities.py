@@ -1,26 +1,27 @@
-"""What a device can do that not all can: decided here, and here only.
+"""Capabilities that some devices lack: decided here, and here only.
 
-`CHUNKFOLD_WITHOUT` takes some of it away, for tests and for finding faults: "fp64,sub_groups".
+`CHUNKFOLD_WITHOUT` takes some away, for tests and to find faults: "fp64,sub_groups".
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
 from typing import Protocol
 
-from chunkfold.kernels.device.native_library import native_library
 from chunkfold.kernels.errors import DeviceError
 
 _DECODE_BYTES = 16 << 10
-"""Of local memory, which kernels take that decode."""
+"""Local memory that kernels need which decode."""
 VARIABLE = "CHUNKFOLD_WITHOUT"
 _COLLECTIVES = "__opencl_c_work_group_collective_functions"
 SUB_GROUP_EXTENSIONS = ("cl_khr_subgroups", "cl_intel_subgroups")
 
 
 class Claims(Protocol):
-    """What a device says of itself, and what is taken away from it."""
+    """A device's claims, and the capabilities that are taken away from it."""
 
     @property
     def version(self) -> tuple[int, int]: ...  # noqa: D102
@@ -88,10 +89,10 @@ _RULES: Mapping[str, Callable[[Claims], str | None]] = {
     # Kernels read and write halves by functions that every device has: nothing depends on it.
     "fp16": _fp16,
     "device_decode": _device_decode,
-    # Of this host rather than of a device: how bytes of files reach it.
+    # This host has it rather than the device: a library that uploads files.
     "native_feed": _native_feed,
 }
-"""Of each capability, what says why a device lacks it; None if it has it."""
+"""For each capability a function that says why a device lacks it; None if it has it."""
 CAPABILITIES = tuple(_RULES)
 
 
@@ -108,7 +109,7 @@ def taken_away() -> frozenset[str]:
     Raises
     ------
     DeviceError
-        If it names one that there is not.
+        If it names an unknown one.
     """
     given = os.environ.get(VARIABLE, "")
     names = frozenset(name.strip() for name in given.split(",") if name.strip())
@@ -119,3 +120,12 @@ def taken_away() -> frozenset[str]:
             f"{', '.join(CAPABILITIES)}"
         )
     return names
+
+
+_FOLDER = Path(__file__).parents[1] / "feed"
+
+
+def native_library() -> Path | None:
+    """Return the library's path; None if it was not built."""
+    each = (_FOLDER / f"_feed{suffix}" for suffix in EXTENSION_SUFFIXES)
+    return next((path for path in each if path.exists()), None)

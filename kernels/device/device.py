@@ -1,4 +1,4 @@
-"""What an OpenCL device is and claims, as plain data."""
+"""Descriptions of OpenCL devices, as plain data."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _KINDS = {
 
 @dataclass(frozen=True, repr=False)
 class Device:
-    """An OpenCL device: what it is and what it claims. Holds no handle, travels anywhere."""
+    """An OpenCL device and its claims, without a handle: it can be sent to other hosts."""
 
     platform: str
     index: int
@@ -74,10 +74,10 @@ class Device:
     constant_bytes: int
     """Most that a program's constants may take."""
     unified_memory: bool
-    """Whether device and host share memory."""
+    """True: device and host share memory."""
     max_sub_groups: int
     rounds_division: bool
-    """Whether programs may ask that it rounds divisions and square roots of float32 correctly."""
+    """True: programs may ask for correctly rounded divisions and square roots of float32."""
     most_parts: int
     """Equal parts that it can be split in, at most; 1 if in none."""
     part: tuple[int, int] | None = None
@@ -87,7 +87,7 @@ class Device:
 
     @property
     def identity(self) -> str:
-        """What tells it from every device of every host: a UUID, another one after each boot."""
+        """Return a UUID that no other device of any host has; it changes with each boot."""
         told = f"{self.boot}/{self.host}/{self.platform}/{self.uuid}"
         return str(uuid.uuid5(uuid.NAMESPACE_OID, told))
 
@@ -104,7 +104,7 @@ class Device:
 
     @property
     def fp64(self) -> bool:
-        """Whether it has float64."""
+        """Return True if it has float64."""
         return self.lacks("fp64") is None
 
     def __str__(self) -> str:

@@ -79,7 +79,7 @@ def _written(entries: Mapping[str, str], stack: ExitStack, place: Path | None) -
 
 @cache
 def platforms() -> tuple[cl.Platform, ...]:
-    """Return every OpenCL platform of this host; empty if there is none.
+    """Return every OpenCL platform of this host.
 
     Settings of the user's (OCL_ICD_VENDORS, POCL_CACHE_DIR) are left as they are.
     """

@@ -1,4 +1,4 @@
-"""Superaccumulators: where the limbs of an exact sum stand, and what integer they are.
+"""Superaccumulators: the limbs of an exact sum, and the integer that they make.
 
 A sum of floats is an integer times a power of two, however large and small they are. Kernels keep
 it in limbs of 32 bits, each in a counter of 64 (Kulisch, *Computer Arithmetic and Validity*, 2008,
@@ -35,7 +35,7 @@ class Format:
     top: int
     """Every finite value is below 2**top, or of integers not above it."""
     whole: bool = False
-    """Whether values are integers."""
+    """True: values are integers."""
 
     @property
     def least(self) -> int:
@@ -53,7 +53,7 @@ FORMATS = {
 
 @dataclass(frozen=True)
 class Limbs:
-    """How an exact sum is kept."""
+    """The form of an exact sum: limbs, and the terms of an expansion before them."""
 
     low: int
     """The least bit of the first limb is 2**low."""
@@ -62,7 +62,7 @@ class Limbs:
     terms: int
     """Doubles of the expansion that every element goes through; 0 without float64."""
     power: int
-    """What is summed of one value: 1 for itself, 2 for its square; 0 for other polynomials."""
+    """Power of a value that is summed: 1, or 2 for its square; 0 for other polynomials."""
 
     @property
     def kept(self) -> int:
@@ -74,7 +74,7 @@ class Limbs:
 
     @property
     def paired(self) -> bool:
-        """Whether what is added may be too long for a double: squares of float64."""
+        """Return True if addends may be too long for a double: squares of float64."""
         return self.power == 2 and self.low == 2 * FORMATS["float64"].least
 
     @property
@@ -91,10 +91,10 @@ class Limbs:
 
 
 def limbs_between(least: int, top: int, digits: int, power: int) -> Limbs:
-    """Return how sums of multiples of 2**least below 2**top are kept.
+    """Return the form of sums of multiples of 2**least below 2**top.
 
-    Of ordinary values of so many digits the terms hold the sum without an error left over: they
-    have room for some bits more. No digits: devices have no doubles.
+    Its terms hold sums of ordinary values of so many digits without an error: they have room for
+    some more bits. 0 digits: devices have no doubles.
     """
     terms = 0 if not digits else 1 if digits <= 24 else -(-(digits + _ROOM) // 53)
     return Limbs(least, max(2, -(-(top - least + 64) // 32)), terms, power)
@@ -138,7 +138,7 @@ def _settled_row(row: list[int]) -> list[int]:
 
 
 def integers(tables: np.ndarray) -> list[int]:
-    """Return what settled tables (outputs, entries) hold, in units of 2**low."""
+    """Return the integers of settled tables (outputs, entries), in units of 2**low."""
     digits = tables[:, :-SPECIALS].astype(np.uint32)  # the sign's limb in two's complement
     width = 4 * digits.shape[1]
     raw = digits.astype("<u4").tobytes()
@@ -148,7 +148,7 @@ def integers(tables: np.ndarray) -> list[int]:
     ]
 
 
-def tables_of(values: Sequence[int], odd: np.ndarray, limbs: Limbs) -> np.ndarray:
+def limb_tables(values: Sequence[int], odd: np.ndarray, limbs: Limbs) -> np.ndarray:
     """Return the settled tables that hold integers, in units of 2**low: as `integers` reads them.
 
     `odd` are the counters behind the limbs, (outputs, SPECIALS).
@@ -163,7 +163,7 @@ def tables_of(values: Sequence[int], odd: np.ndarray, limbs: Limbs) -> np.ndarra
 
 
 def specials(tables: np.ndarray) -> np.ndarray:
-    """Return what the sum is because of NaN and infinities, else 0: float64 of shape (outputs,)."""
+    """Return sums that are NaN or infinite, else 0: float64 of shape (outputs,)."""
     nan, above, below = (tables[:, -SPECIALS + n] > 0 for n in range(SPECIALS))
     out = np.zeros(len(tables))
     out[above] = np.inf

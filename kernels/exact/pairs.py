@@ -1,7 +1,7 @@
 """Arithmetic on reals that are known nearly: pairs of doubles, with a bound of the error.
 
-What finishes make of exact sums is decided by it for nearly all outputs (Ziv, as in
-kernels/exact/ziv_rounding.py); the others go by rationals (kernels/exact/rationals.py).
+It decides nearly all results that finishes make of exact sums (Ziv, as in
+kernels/exact/ziv_rounding.py); rationals decide the others (kernels/exact/rationals.py).
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ _MORE = 1 + 2.0**-48
 
 @dataclass(frozen=True)
 class Pairs:
-    """Reals `high + low`, give or take `within`, of shape (outputs,) or (1,) for all alike."""
+    """Reals `high + low`, give or take `within`, of shape (outputs,) or (1,) for all alike.
+
+    Operators give pairs. Division by 0 is infinite, or NaN.
+    """
 
     high: np.ndarray
     """The double nearest to that sum."""
@@ -44,14 +47,14 @@ class Pairs:
 
     @property
     def signed(self) -> np.ndarray:
-        """Whether the sign is known."""
+        """Return True where the sign is known."""
         known = (self.odd != 0) | (np.abs(self.high) > 2 * self.within) | self.none
         signed: np.ndarray = self.certain & known
         return signed
 
     @property
     def none(self) -> np.ndarray:
-        """Where it is 0."""
+        """Return True where the real is 0."""
         nothing: np.ndarray = (self.high == 0) & (self.within == 0) & (self.odd == 0)
         return nothing
 
@@ -65,8 +68,61 @@ class Pairs:
     @property
     def root(self) -> Estimate:
         """The roots of what is not below 0, for the last rounding."""
-        near = ziv_rounding.root(self.estimate)
+        near = ziv_rounding.estimated_root(self.estimate)
         return replace(near, certain=near.certain & ((self.high > _LEAST) | self.none))
+
+    def __neg__(self) -> Pairs:
+        return Pairs(-self.high, -self.low, self.within, -self.odd, self.certain)
+
+    def __abs__(self) -> Pairs:
+        sign = np.where(self.high < 0, -1.0, 1.0)
+        certain = self.certain & (self.signed | (self.odd != 0))
+        return Pairs(sign * self.high, sign * self.low, self.within, np.abs(self.odd), certain)
+
+    def __add__(self, b: Pairs) -> Pairs:
+        total, error = two_sum(self.high, b.high)
+        tails, lost = two_sum(self.low, b.low)
+        rest, lost_too = two_sum(error, tails)
+        within = self.within + b.within + (np.abs(lost) + np.abs(lost_too))
+        return _pairs(total, rest, within, self.odd + b.odd, self.certain & b.certain)
+
+    def __mul__(self, b: Pairs) -> Pairs:
+        product, error = two_product(self.high, b.high)
+        one, other = self.high * b.low, self.low * b.high
+        cross = one + other
+        rest, lost = two_sum(error, cross)
+        tails = (self.low != 0) | (b.low != 0)
+        within = np.abs(lost) + (np.abs(one) + np.abs(other)) * 2.0**-51
+        within = within + np.abs(self.low * b.low) + np.where(tails, _TINY, 0.0)
+        within = within + self.within * (np.abs(b.high) * _MORE + b.within)
+        within = within + b.within * np.abs(self.high) * 2
+        size, nothing = np.abs(product), self.none | b.none
+        inside = (size > _LEAST) & (size < _MOST)
+        inside &= (np.abs(self.high) < _MOST) & (np.abs(b.high) < _MOST)
+        odd, known = _odd(self, b, np.multiply)
+        product, rest, within = (np.where(nothing, 0.0, one) for one in (product, rest, within))
+        certain = self.certain & b.certain & (inside | nothing | (odd != 0)) & known
+        return _pairs(product, rest, within, odd, certain)
+
+    def __truediv__(self, b: Pairs) -> Pairs:
+        nothing = b.none
+        infinite = np.isinf(b.odd)
+        by = np.where((b.high == 0) | infinite, 1.0, b.high)
+        first = self.high / by
+        divisor = Pairs(by, b.low, b.within, b.odd, b.certain)
+        rest = self + -(_double(first) * divisor)
+        second = rest.high / by
+        left = rest + -(_double(second) * divisor)
+        size = np.abs(by)
+        within = (np.abs(left.high) + np.abs(left.low) + left.within) / size * (1 + 2.0**-18)
+        odd, known = _odd(self, b, np.divide)
+        zero = self.none | (infinite & (self.odd == 0))
+        first, second, within = (np.where(zero, 0.0, one) for one in (first, second, within))
+        # The rest may be too small for its error to be known; then it is for the rationals.
+        fine = left.certain | zero
+        fine &= (b.within < size * 2.0**-20) & ((np.abs(first) > _LEAST) | zero)
+        certain = self.certain & b.certain & known & (fine | (odd != 0) | nothing)
+        return _pairs(first, second, within, odd, certain)
 
 
 def _pairs(
@@ -122,67 +178,6 @@ def of_one(number: Fraction) -> Pairs:
     return _pairs(leading, np.array([low]), np.array([within]), np.zeros(1), np.array([certain]))
 
 
-def negative(a: Pairs) -> Pairs:
-    """Return -a."""
-    return Pairs(-a.high, -a.low, a.within, -a.odd, a.certain)
-
-
-def magnitude(a: Pairs) -> Pairs:
-    """Return the absolute value."""
-    sign = np.where(a.high < 0, -1.0, 1.0)
-    certain = a.certain & (a.signed | (a.odd != 0))
-    return Pairs(sign * a.high, sign * a.low, a.within, np.abs(a.odd), certain)
-
-
-def add(a: Pairs, b: Pairs) -> Pairs:
-    """Return a + b."""
-    total, error = two_sum(a.high, b.high)
-    tails, lost = two_sum(a.low, b.low)
-    rest, lost_too = two_sum(error, tails)
-    within = a.within + b.within + (np.abs(lost) + np.abs(lost_too))
-    return _pairs(total, rest, within, a.odd + b.odd, a.certain & b.certain)
-
-
-def multiply(a: Pairs, b: Pairs) -> Pairs:
-    """Return a * b."""
-    product, error = two_product(a.high, b.high)
-    one, other = a.high * b.low, a.low * b.high
-    cross = one + other
-    rest, lost = two_sum(error, cross)
-    tails = (a.low != 0) | (b.low != 0)
-    within = np.abs(lost) + (np.abs(one) + np.abs(other)) * 2.0**-51
-    within = within + np.abs(a.low * b.low) + np.where(tails, _TINY, 0.0)
-    within = within + a.within * (np.abs(b.high) * _MORE + b.within) + b.within * np.abs(a.high) * 2
-    size, nothing = np.abs(product), a.none | b.none
-    inside = (size > _LEAST) & (size < _MOST) & (np.abs(a.high) < _MOST) & (np.abs(b.high) < _MOST)
-    odd, known = _odd(a, b, np.multiply)
-    product, rest, within = (np.where(nothing, 0.0, one) for one in (product, rest, within))
-    certain = a.certain & b.certain & (inside | nothing | (odd != 0)) & known
-    return _pairs(product, rest, within, odd, certain)
-
-
-def divide(a: Pairs, b: Pairs) -> Pairs:
-    """Return a / b; by 0 it is infinite, or NaN."""
-    nothing = b.none
-    infinite = np.isinf(b.odd)
-    by = np.where((b.high == 0) | infinite, 1.0, b.high)
-    first = a.high / by
-    divisor = Pairs(by, b.low, b.within, b.odd, b.certain)
-    rest = add(a, negative(multiply(_double(first), divisor)))
-    second = rest.high / by
-    left = add(rest, negative(multiply(_double(second), divisor)))
-    size = np.abs(by)
-    within = (np.abs(left.high) + np.abs(left.low) + left.within) / size * (1 + 2.0**-18)
-    odd, known = _odd(a, b, np.divide)
-    zero = a.none | (infinite & (a.odd == 0))
-    first, second, within = (np.where(zero, 0.0, one) for one in (first, second, within))
-    # The rest may be too small for its error to be known; then it is for the rationals.
-    fine = left.certain | zero
-    fine &= (b.within < size * 2.0**-20) & ((np.abs(first) > _LEAST) | zero)
-    certain = a.certain & b.certain & known & (fine | (odd != 0) | nothing)
-    return _pairs(first, second, within, odd, certain)
-
-
 def _double(high: np.ndarray) -> Pairs:
     """Take finite doubles as they are."""
     nothing = np.zeros_like(high)
@@ -209,7 +204,7 @@ def unless_negative(a: Pairs) -> Pairs:
     return Pairs(a.high, a.low, a.within, odd, a.certain & a.signed)
 
 
-def choose(condition: np.ndarray, a: Pairs, b: Pairs) -> Pairs:
+def chosen_pairs(condition: np.ndarray, a: Pairs, b: Pairs) -> Pairs:
     """Return a where a condition holds, else b."""
     parts = zip(
         (a.high, a.low, a.within, a.odd, a.certain),

@@ -1,4 +1,4 @@
-"""Pieces of outputs that threads see to."""
+"""Pieces of outputs, which threads work on."""
 
 from __future__ import annotations
 

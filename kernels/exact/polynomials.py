@@ -1,7 +1,7 @@
-"""Polynomials that exact sums are of: trees multiplied out, with real arithmetic for floats'.
+"""Polynomials of elements, which exact sums add up: trees multiplied out in real arithmetic.
 
-A *factor* is an input, a part of one, or any other node, taken as the number that it rounds to.
-What `+`, `-`, `*` and whole powers make of factors is a sum of monomials: numbers times factors.
+A *factor* is an input, a part of one, or the rounded value of any other node. `+`, `-`, `*` and
+whole powers of factors make a sum of monomials: numbers times factors.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy as np
 
 from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.exact.limbs import FORMATS, Format, Limbs, limbs_between, part_of
+from chunkfold.kernels.expressions.infix import infix
 from chunkfold.kernels.expressions.library import lower, upper
 from chunkfold.kernels.expressions.nodes import BOOL, Node, constant, constant_value, flat
-from chunkfold.kernels.expressions.operations import cast, made
-from chunkfold.kernels.expressions.shown import shown
+from chunkfold.kernels.expressions.operations import build, cast
 from chunkfold.kernels.expressions.symbols import Symbol
 
 MOST_FACTORS = 4
@@ -51,7 +51,7 @@ class Monomial:
 
     @cached_property
     def exponent(self) -> int:
-        """The power of two beside it."""
+        """The power of two next to it."""
         whole, parts = self.number.numerator, self.number.denominator
         return (whole & -whole).bit_length() - parts.bit_length()
 
@@ -74,7 +74,7 @@ def polynomial(tree: Node) -> Polynomial:
     expanded = _expanded(tree)
     gone = _factors(tree).difference(*expanded)
     if gone:
-        names = ", ".join(sorted(shown(one) for one in gone))
+        names = ", ".join(sorted(infix(one) for one in gone))
         raise PolynomialError(
             f"all that has {names} in it cancels: leave it out (where that is NaN or infinite, "
             "floats give something else than nothing)"
@@ -149,7 +149,7 @@ def _whole_power(tree: Node) -> int | None:
 
 
 def _keeps(given: np.dtype, wanted: np.dtype) -> bool:
-    """Whether a conversion keeps every number."""
+    """Return True for a conversion that keeps every number."""
     return given == BOOL or (
         np.can_cast(given, wanted, "safe")
         and not (given.kind in "iu" and wanted.kind == "f" and given.itemsize > 4)
@@ -204,12 +204,12 @@ def in_floats(tree: Node, wide: np.dtype) -> Node:
     """
     if tree.dtype != BOOL:
         if tree.op in ("add", "subtract", "multiply", "negative"):
-            return made(tree.op, wide, *(in_floats(source, wide) for source in tree.sources))
+            return build(tree.op, wide, *(in_floats(source, wide) for source in tree.sources))
         if tree.op == "invert" and tree.dtype.kind == "i":
-            return made("subtract", wide, constant(-1, wide), in_floats(tree.sources[0], wide))
+            return build("subtract", wide, constant(-1, wide), in_floats(tree.sources[0], wide))
         if tree.op == "power" and (times := _whole_power(tree.sources[1])) is not None:
             powers = [in_floats(tree.sources[0], wide)] * times
-            return reduce(lambda a, b: made("multiply", wide, a, b), powers or [constant(1, wide)])
+            return reduce(lambda a, b: build("multiply", wide, a, b), powers or [constant(1, wide)])
         if tree.op == "cast" and _keeps(tree.sources[0].dtype, tree.dtype):
             return in_floats(tree.sources[0], wide)
     return cast(tree, wide)
@@ -255,7 +255,7 @@ def significant(one: Monomial) -> int:
 
 
 def format_of(factor: Node, values: Sequence[np.dtype]) -> Format:
-    """Return what numbers a factor may be: inputs, also where they are held as wider ones."""
+    """Return the format of a factor's numbers: that of its input, also where kernels widen it."""
     inner = factor.sources[0] if factor.op == "absolute" else factor
     if factor.dtype.kind == "f":
         own = part_of(values[inner.arg[0]]).name if inner.op == "input" else factor.dtype.name
@@ -265,5 +265,5 @@ def format_of(factor: Node, values: Sequence[np.dtype]) -> Format:
 
 
 def is_summable(dtype: np.dtype) -> bool:
-    """Whether elements of a dtype can be summed exactly: numbers, and no times."""
+    """Return True for dtypes that can be summed exactly: numbers, and no times."""
     return kind_of(dtype) in "biufc"

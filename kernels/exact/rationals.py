@@ -9,13 +9,13 @@ Real = Fraction | float
 """A number, or a float that is none: infinite or NaN. There is no -0."""
 
 
-def real(value: float | Fraction) -> Real:
+def exact_number(value: float | Fraction) -> Real:
     """Return a number as the rational that it is."""
     return Fraction(value) if isinstance(value, int | Fraction) or math.isfinite(value) else value
 
 
 def _sign(value: Real) -> float:
-    """Return what tells what becomes of it beside what is no number."""
+    """Return the sign of a number; NaN and infinities stay."""
     if isinstance(value, Fraction):
         return float((value > 0) - (value < 0))
     return value
@@ -29,7 +29,7 @@ def add(a: Real, b: Real) -> Real:
 
 
 def _summand(value: Real) -> float:
-    """Return what is no number; beside that, numbers are nothing."""
+    """Return NaN and infinities, and 0 for numbers, which do not change them."""
     return 0.0 if isinstance(value, Fraction) else value
 
 
@@ -38,7 +38,7 @@ def negative(a: Real) -> Real:
     return multiply(a, Fraction(-1))
 
 
-def magnitude(a: Real) -> Real:
+def absolute(a: Real) -> Real:
     """Return the absolute value."""
     return a if not a < 0 else negative(a)
 
@@ -50,7 +50,7 @@ def multiply(a: Real, b: Real) -> Real:
     return _sign(a) * _sign(b)
 
 
-def divide(a: Real, b: Real) -> Real:
+def divided_by(a: Real, b: Real) -> Real:
     """Return a / b; by 0 it is infinite, or NaN."""
     if b == 0:
         return _sign(a) * math.inf
@@ -61,7 +61,7 @@ def divide(a: Real, b: Real) -> Real:
     return b
 
 
-def order(a: Real, b: Real) -> float:
+def compared(a: Real, b: Real) -> float:
     """Return -1, 0 or 1 as a is less than, equal to or greater than b; NaN if either is."""
     if a != a or b != b:
         return math.nan

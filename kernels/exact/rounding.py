@@ -30,7 +30,7 @@ def quotients(tables: np.ndarray, low: int, divisors: np.ndarray, dtype: np.dtyp
     """
     if len(divisors) and divisors.max() >= 1 << 32:
         pairs = zip(integers(tables), divisors.tolist(), strict=True)
-        return np.array([ratio(value, n, low, dtype) for value, n in pairs], dtype)
+        return np.array([rounded_ratio(value, n, low, dtype) for value, n in pairs], dtype)
     out = np.empty(len(tables), dtype)
     for at in range(0, len(tables), SLAB):
         slab = slice(at, at + SLAB)
@@ -99,11 +99,11 @@ def nearest(value: Real, dtype: np.dtype, *, rooted: bool = False) -> float:
     if not isinstance(value, Fraction):
         return value
     over, under = abs(value.numerator), value.denominator
-    size = root(over, under, 0, dtype) if rooted else ratio(over, under, 0, dtype)
+    size = rounded_root(over, under, 0, dtype) if rooted else rounded_ratio(over, under, 0, dtype)
     return -size if value < 0 else size
 
 
-def ratio(numerator: int, denominator: int, low: int, dtype: np.dtype) -> float:
+def rounded_ratio(numerator: int, denominator: int, low: int, dtype: np.dtype) -> float:
     """Return numerator / denominator * 2**low, rounded once to a dtype."""
     size = abs(numerator)
     if not size:
@@ -115,7 +115,7 @@ def ratio(numerator: int, denominator: int, low: int, dtype: np.dtype) -> float:
     return -rounded if numerator < 0 else rounded
 
 
-def root(numerator: int, denominator: int, low: int, dtype: np.dtype) -> float:
+def rounded_root(numerator: int, denominator: int, low: int, dtype: np.dtype) -> float:
     """Return the square root of numerator / denominator * 2**low, rounded once to a dtype."""
     if not numerator:
         return 0.0
@@ -140,3 +140,35 @@ def _rounded(value: int, sticky: bool, exponent: int, dtype: np.dtype) -> float:
         return math.inf
     with np.errstate(over="ignore"):
         return float(np.float64(wide).astype(dtype))
+
+
+def sum_bound(
+    count: int, magnitude: float, result: float, dtype: np.dtype, *, fp64: bool = True
+) -> float:
+    """Return the greatest error of a sum of `count` floats, in any order of additions.
+
+    Parameters
+    ----------
+    count
+        Number of addends.
+    magnitude
+        Sum of their absolute values.
+    result
+        The exact sum, or one close to it.
+    dtype
+        Float dtype of the result, which is rounded to once.
+    fp64
+        Whether every device has float64: additions are float32 otherwise.
+
+    Notes
+    -----
+    Additions are float64: at most (count - 1) u / (1 - (count - 1) u) times the magnitude, with
+    u = 2**-53, or 2**-24 where they are float32 (Higham, "Accuracy and Stability of Numerical
+    Algorithms", 2002, eq. 4.4).
+    Rounding to the result's dtype adds half its spacing.
+    """
+    growth = max(count - 1, 0) * (2.0**-53 if fp64 else 2.0**-24)
+    if growth >= 1:
+        return math.inf
+    rounding = float(np.finfo(dtype).eps) / 2 * (1 + 2.0**-50)
+    return growth / (1 - growth) * magnitude * (1 + rounding) + rounding * abs(result)

@@ -16,7 +16,7 @@ _SPLIT = 134217729.0  # 2**27 + 1
 _LEAST, _MOST = 2.0**-900, 2.0**960
 """Magnitudes between which products, quotients and their errors are doubles."""
 KNOWN = 2.0**-51
-"""How well a leading double is known that two roundings, by half a unit each, have made."""
+"""Relative error of a leading double that has been rounded twice, by half a unit each."""
 _ROUNDED = ("float16", "float32", "float64")
 """Dtypes that NumPy rounds doubles to in one step."""
 
@@ -77,7 +77,7 @@ def _halves(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return high, a - high
 
 
-def quotient(
+def estimated_quotient(
     terms: Sequence[np.ndarray], by: np.ndarray, within: np.ndarray | float = 0.0
 ) -> Estimate:
     """Divide sums of terms, known to `within`, by doubles that are whole and above zero."""
@@ -96,7 +96,7 @@ def quotient(
     return Estimate(total, off, size / by * (1 + 2.0**-50), inside | (first == 0))
 
 
-def root(of: Estimate) -> Estimate:
+def estimated_root(of: Estimate) -> Estimate:
     """Take square roots of what is not negative."""
     value = np.sqrt(of.value)
     product, error = two_product(value, value)

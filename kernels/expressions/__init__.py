@@ -1,5 +1,6 @@
 """Typed expressions: one tree gives OpenCL C of any vector width, and NumPy's value.
 
-`symbols` are what users' functions compute with, `nodes` what that makes, `meanings` the table of
-operations; `rewrite`, `verify`, `evaluate`, `emit` and `shown` each do one thing with trees.
+Users' functions compute with `symbols`, which make trees of `nodes`. `meanings` is the table of
+operations and the check of trees; `rewrite`, `evaluate`, `emit` and `infix` each do one thing with
+trees.
 """

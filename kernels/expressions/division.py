@@ -1,24 +1,23 @@
-"""Division of integers and floats as NumPy has it, of what OpenCL C has.
+"""Arithmetic and comparisons of nodes as NumPy has them, made of operations of OpenCL C.
 
-What divides integers sees to 0, and to the least one by -1, by which C must not divide.
+Divisions of integers avoid 0, and the least integer by -1, which are undefined in C.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from chunkfold.kernels.expressions.arithmetic import (
-    add,
-    divide,
-    equal,
-    greater,
-    less,
-    multiply,
-    not_equal,
-    subtract,
-)
 from chunkfold.kernels.expressions.nodes import BOOL, Node, constant
-from chunkfold.kernels.expressions.operations import Operand, as_node, common, made, where
+from chunkfold.kernels.expressions.operations import (
+    Operand,
+    as_node,
+    build,
+    common,
+    comparison,
+    logical,
+    operation,
+    where,
+)
 
 
 def _numbers(a: Operand, b: Operand) -> tuple[Node, Node]:
@@ -36,9 +35,9 @@ def _quotient_of(a: Node, b: Node) -> tuple[Node, Node]:
     dtype = a.dtype
     bad = equal(b, constant(0, dtype))
     if dtype.kind == "i":
-        bad = made("bitwise_or", BOOL, bad, equal(b, constant(-1, dtype)))
-    safe = made("select", dtype, bad, constant(1, dtype), b)
-    quotient = made("quotient", dtype, a, safe)
+        bad = build("bitwise_or", BOOL, bad, equal(b, constant(-1, dtype)))
+    safe = build("select", dtype, bad, constant(1, dtype), b)
+    quotient = build("quotient", dtype, a, safe)
     return quotient, subtract(a, multiply(quotient, safe))
 
 
@@ -51,26 +50,26 @@ def floor_divide(a: Operand, b: Operand) -> Node:
     quotient, rest = _quotient_of(a, b)
     if dtype.kind == "i":
         quotient = where(_apart(rest, b), subtract(quotient, 1), quotient)
-        quotient = where(equal(b, -1), made("negative", dtype, a), quotient)
+        quotient = where(equal(b, -1), build("negative", dtype, a), quotient)
     return where(equal(b, 0), 0, quotient)
 
 
 def _floor_divide_floats(a: Node, b: Node) -> Node:
     """Divide as NumPy does: by what fmod leaves, so that it agrees with the remainder."""
-    rest, none = made("fmod", a.dtype, a, b), constant(0, a.dtype)
+    rest, none = build("fmod", a.dtype, a, b), constant(0, a.dtype)
     whole = divide(subtract(a, rest), b)
     whole = where(_apart(rest, b), subtract(whole, 1.0), whole)
-    near = made("floor", a.dtype, whole)
+    near = build("floor", a.dtype, whole)
     near = where(greater(subtract(whole, near), 0.5), add(near, 1.0), near)
     quotient = divide(a, b)
-    near = where(equal(whole, 0.0), made("copysign", a.dtype, none, quotient), near)
+    near = where(equal(whole, 0.0), build("copysign", a.dtype, none, quotient), near)
     return where(equal(b, 0.0), quotient, near)
 
 
 def _apart(rest: Node, b: Node) -> Node:
-    """Whether a remainder is there, and has another sign than the divisor."""
-    signs = made("bitwise_xor", BOOL, less(rest, 0), less(b, 0))
-    return made("bitwise_and", BOOL, not_equal(rest, 0), signs)
+    """Return the condition that a remainder is not 0, and has another sign than the divisor."""
+    signs = build("bitwise_xor", BOOL, less(rest, 0), less(b, 0))
+    return build("bitwise_and", BOOL, not_equal(rest, 0), signs)
 
 
 def remainder(a: Operand, b: Operand) -> Node:
@@ -78,9 +77,9 @@ def remainder(a: Operand, b: Operand) -> Node:
     a, b = _numbers(a, b)
     dtype = a.dtype
     if dtype.kind == "f":
-        rest = made("fmod", dtype, a, b)
+        rest = build("fmod", dtype, a, b)
         turned = where(_apart(rest, b), add(rest, b), rest)
-        none = made("copysign", dtype, constant(0, dtype), b)
+        none = build("copysign", dtype, constant(0, dtype), b)
         return where(equal(rest, 0.0), none, turned)
     _, rest = _quotient_of(a, b)
     if dtype.kind == "i":
@@ -94,8 +93,22 @@ def fmod(a: Operand, b: Operand) -> Node:
     a, b = _numbers(a, b)
     dtype = a.dtype
     if dtype.kind == "f":
-        return made("fmod", dtype, a, b)
+        return build("fmod", dtype, a, b)
     _, rest = _quotient_of(a, b)
     if dtype.kind == "i":
         rest = where(equal(b, -1), 0, rest)
     return where(equal(b, 0), 0, rest)
+
+
+def divide(a: Operand, b: Operand) -> Node:
+    """Divide as floats, integers as float64."""
+    dtype = common(a, b)
+    dtype = dtype if dtype.kind == "f" else np.dtype(np.float64)
+    return build("divide", dtype, as_node(a, dtype), as_node(b, dtype))
+
+
+add, multiply = logical("add", "bitwise_or"), logical("multiply", "bitwise_and")
+subtract = operation("subtract")
+equal, not_equal = comparison("equal"), comparison("not_equal")
+less, less_equal = comparison("less"), comparison("less_equal")
+greater, greater_equal = comparison("greater"), comparison("greater_equal")

@@ -10,8 +10,7 @@ import numpy as np
 
 from chunkfold.kernels.dtypes import literal
 from chunkfold.kernels.expressions.meanings import LEAVES, MEANINGS
-from chunkfold.kernels.expressions.nodes import BOOL, Node, constant_value, walk
-from chunkfold.kernels.expressions.sizes import size_of
+from chunkfold.kernels.expressions.nodes import BOOL, Node, constant_value, size_of, walk
 from chunkfold.kernels.expressions.style import ONE, Style
 
 _LONGEST = 56
@@ -64,7 +63,7 @@ def _type(one: Node, style: Style) -> str:
 
 
 def _held_truth(one: Node, leaf: Callable[[Node], str], style: Style) -> str:
-    """Return a truth of an input as a number: it is held as 0 or 1."""
+    """Return a truth of an input as a number: kernels have it as 0 or 1."""
     source = one.sources[0]
     if one.op != "cast" or source.dtype != BOOL or source.op != "input":
         return ""
@@ -93,7 +92,7 @@ def number(value: np.generic) -> str:
 
 
 def _is_atom(text: str) -> bool:
-    """Whether a text is one name, or one call."""
+    """Return True for a text that is one name, or one call."""
     if not text.endswith(")"):
         return text.isidentifier()
     head, _, rest = text.partition("(")
@@ -106,7 +105,7 @@ def _is_atom(text: str) -> bool:
 
 
 def _lookup(one: Node, given: Sequence[str], style: Style, name: str) -> str:
-    """Look numbers up in a table; beside it there is a default."""
+    """Look numbers up in a table, or use the default."""
     raw, default = one.arg
     count = len(raw) // one.dtype.itemsize
     otherwise = number(np.frombuffer(default, one.dtype)[0])

@@ -43,7 +43,7 @@ def compiled(roots: Sequence[Node], leaves: Sequence[Node]) -> Callable[..., lis
     return values
 
 
-def evaluate(roots: Sequence[Node], leaves: Mapping[Node, Any]) -> list[np.ndarray]:
+def tree_values(roots: Sequence[Node], leaves: Mapping[Node, Any]) -> list[np.ndarray]:
     """Return the values of some trees, given those of inputs, fields and the index.
 
     Parameters

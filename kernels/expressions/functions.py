@@ -9,36 +9,37 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from chunkfold.kernels.expressions.arithmetic import (
+from chunkfold.kernels.expressions.division import (
     add,
     divide,
     equal,
+    floor_divide,
+    fmod,
     greater,
     greater_equal,
     less,
     less_equal,
     multiply,
     not_equal,
+    remainder,
     subtract,
 )
-from chunkfold.kernels.expressions.division import floor_divide, fmod, remainder
-from chunkfold.kernels.expressions.nodes import BOOL, Node, constant
+from chunkfold.kernels.expressions.nodes import BOOL, Node, constant, signed, unsigned
 from chunkfold.kernels.expressions.operations import (
     Operand,
     as_node,
     bitcast,
+    build,
     cast,
     common,
     extreme,
     float_for,
-    made,
     names_of,
     of_floats,
     operation,
     truth,
     where,
 )
-from chunkfold.kernels.expressions.sizes import signed, unsigned
 
 
 def _shift(op: str) -> Callable[[Operand, Operand], Node]:
@@ -48,12 +49,12 @@ def _shift(op: str) -> Callable[[Operand, Operand], Node]:
             raise TypeError(f"{op} has no meaning for {names_of((a, b))}")
         a, b = as_node(a, dtype), as_node(b, dtype)
         bits, whole = 8 * dtype.itemsize, unsigned(dtype)
-        held = made("bitwise_and", dtype, b, constant(bits - 1, dtype))
+        held = build("bitwise_and", dtype, b, constant(bits - 1, dtype))
         out = constant(0, dtype)
         if op == "right_shift" and dtype.kind == "i":
-            out = made(op, dtype, a, constant(bits - 1, dtype))
+            out = build(op, dtype, a, constant(bits - 1, dtype))
         count = bitcast(b, whole) if dtype.kind == "i" else b
-        return where(less(count, constant(bits, whole)), made(op, dtype, a, held), out)
+        return where(less(count, constant(bits, whole)), build(op, dtype, a, held), out)
 
     return function
 
@@ -70,8 +71,8 @@ def _power(a: Operand, b: Operand) -> Node:
             "Python's, not below 0; convert it to a float for others"
         )
     if not isinstance(b, Node) and b == 0.5:
-        return made("sqrt", dtype, as_node(a, dtype))
-    return made("power", dtype, as_node(a, dtype), as_node(b, dtype))
+        return build("sqrt", dtype, as_node(a, dtype))
+    return build("power", dtype, as_node(a, dtype), as_node(b, dtype))
 
 
 def _multiplied(a: Node, times: int) -> Node:
@@ -92,23 +93,23 @@ def _sign(a: Node) -> Node:
     found = where(greater(a, 0), constant(1, dtype), constant(0, dtype))
     if dtype.kind != "u":
         found = where(less(a, 0), constant(-1, dtype), found)
-    return where(made("isnan", BOOL, a), a, found) if dtype.kind == "f" else found
+    return where(build("isnan", BOOL, a), a, found) if dtype.kind == "f" else found
 
 
 def _is_finite(a: Node) -> Node:
     if a.dtype.kind != "f":
         return constant(True, BOOL)
-    return less(made("absolute", a.dtype, a), constant(np.inf, a.dtype))
+    return less(build("absolute", a.dtype, a), constant(np.inf, a.dtype))
 
 
 def _is_inf(a: Node) -> Node:
     if a.dtype.kind != "f":
         return constant(False, BOOL)
-    return equal(made("absolute", a.dtype, a), constant(np.inf, a.dtype))
+    return equal(build("absolute", a.dtype, a), constant(np.inf, a.dtype))
 
 
 def _is_nan(a: Node) -> Node:
-    return made("isnan", BOOL, a) if a.dtype.kind == "f" else constant(False, BOOL)
+    return build("isnan", BOOL, a) if a.dtype.kind == "f" else constant(False, BOOL)
 
 
 def _sign_bit(a: Node) -> Node:
@@ -122,7 +123,7 @@ def _rounding(op: str) -> Callable[[Operand], Node]:
     """Return a function that rounds to whole numbers, which integers are."""
 
     def function(a: Node) -> Node:
-        return made(op, a.dtype, a) if a.dtype.kind == "f" else a
+        return build(op, a.dtype, a) if a.dtype.kind == "f" else a
 
     return function
 
@@ -139,7 +140,7 @@ def _dropping(op: str, plain: str) -> Callable[[Operand, Operand], Node]:
 
 def _logic(op: str) -> Callable[..., Node]:
     def function(*operands: Operand) -> Node:
-        return made(op, BOOL, *map(truth, operands))
+        return build(op, BOOL, *map(truth, operands))
 
     return function
 
@@ -151,7 +152,7 @@ def _clip(a: Node, least: Operand, most: Operand) -> Node:
 def _negative(a: Node) -> Node:
     if a.dtype == BOOL:
         raise TypeError("negative has no meaning for bool; write ~x")
-    return made("negative", a.dtype, a)
+    return build("negative", a.dtype, a)
 
 
 def _square(a: Node) -> Node:
@@ -165,7 +166,7 @@ def _positive(a: Node) -> Node:
 
 
 def _absolute(a: Node) -> Node:
-    return a if a.dtype.kind in "bu" else made("absolute", a.dtype, a)
+    return a if a.dtype.kind in "bu" else build("absolute", a.dtype, a)
 
 
 _FLOAT_FUNCTIONS = (

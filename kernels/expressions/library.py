@@ -1,7 +1,7 @@
 """Functions of symbols that NumPy has not, made of those that it has.
 
-Whatever is here a user could write: keys that sort like floats, halves of integers, quotients that
-mind their zeros, tables.
+Users could write all of them: keys that sort like floats, halves of integers, quotients that avoid
+zeros, tables.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from chunkfold.kernels.expressions import operations
-from chunkfold.kernels.expressions.nodes import Node
-from chunkfold.kernels.expressions.operations import has_float64, made
-from chunkfold.kernels.expressions.sizes import signed, unsigned
+from chunkfold.kernels.expressions.nodes import Node, signed, unsigned
+from chunkfold.kernels.expressions.operations import build, has_float64
 from chunkfold.kernels.expressions.symbols import Symbol, applied
 
 _INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
@@ -61,12 +60,12 @@ def signed_bits(x: Symbol) -> Symbol:
 def magnitude(x: Symbol) -> Symbol:
     """Return the absolute value; of a signed integer an unsigned one, which never wraps."""
     if x.dtype.kind == "i":
-        return Symbol(made("magnitude", unsigned(x.dtype), x.node))
+        return Symbol(build("magnitude", unsigned(x.dtype), x.node))
     return applied("absolute", x)
 
 
 def nonzero(x: Any) -> Symbol:
-    """Return whether a value is not zero; NaN is not. Of complex ones, whether either part is."""
+    """Return the condition that a value, or a part of a complex one, is not zero; NaN is not."""
     if not isinstance(x, Symbol):  # a complex one
         return nonzero(x.real) | nonzero(x.imag)
     if (
@@ -82,7 +81,7 @@ def fma(a: Any, b: Any, c: Any) -> Symbol:
     if dtype.kind != "f":
         raise TypeError(f"fma is of floats, not of {dtype}")
     nodes = (operations.as_node(getattr(one, "node", one), dtype) for one in (a, b, c))
-    return Symbol(made("fma", dtype, *nodes))
+    return Symbol(build("fma", dtype, *nodes))
 
 
 def high_product(a: Symbol, b: Any) -> Symbol:
@@ -91,14 +90,14 @@ def high_product(a: Symbol, b: Any) -> Symbol:
     if dtype.kind not in "iu":
         raise TypeError(f"high_product is of integers, not of {dtype}")
     nodes = (operations.as_node(getattr(one, "node", one), dtype) for one in (a, b))
-    return Symbol(made("high_product", dtype, *nodes))
+    return Symbol(build("high_product", dtype, *nodes))
 
 
 def towards_zero(x: Symbol) -> Symbol:
     """Return an integer as a float32 that is never further from zero; a truth as 0 or 1."""
     if x.dtype.kind not in "iu":
         return x.astype(np.float32)
-    return Symbol(made("towards_zero", np.dtype(np.float32), x.node))
+    return Symbol(build("towards_zero", np.dtype(np.float32), x.node))
 
 
 def gap(a: Symbol, b: Symbol) -> Symbol:
@@ -156,7 +155,7 @@ def lookup(table: Any, index: Symbol, default: Any = 0) -> Symbol:
         else where(index > np.iinfo(np.int64).max, -1, index.astype(_INT64))
     )
     arg = (array.tobytes(), operations.as_node(default, array.dtype).arg)
-    return Symbol(made("lookup", array.dtype, whole.node, arg=arg))
+    return Symbol(build("lookup", array.dtype, whole.node, arg=arg))
 
 
 def search(
@@ -180,7 +179,7 @@ def search(
     if key.dtype.kind not in "iu" or keys.dtype != key.dtype:
         raise TypeError(f"keys of {keys.dtype} are not searched for one of {key.dtype}")
     sources = (key.node,) if guess is None else (key.node, guess.node)
-    return Symbol(made("search", _INT32, *sources, arg=(keys.tobytes(), slack)))
+    return Symbol(build("search", _INT32, *sources, arg=(keys.tobytes(), slack)))
 
 
 # Keys: integers that sort like values, so that min and max are total, associative and commutative.

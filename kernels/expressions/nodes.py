@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 BOOL = np.dtype(bool)
-"""Of truths: what comparisons give."""
+"""Dtype of truths, which comparisons give."""
 _made: weakref.WeakValueDictionary[tuple[Any, ...], Node] = weakref.WeakValueDictionary()
 _making = threading.Lock()
 
@@ -33,14 +33,14 @@ class Node:
     dtype: np.dtype
     sources: tuple[Node, ...] = ()
     arg: Any = None
-    """What else says what it is: of a constant its bytes, of an input its number and part."""
+    """Further data: the bytes of a constant, the number and part of an input."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_from_flat, (flat([self]),))
 
 
 def node(op: str, dtype: np.dtype, *sources: Node, arg: Any = None) -> Node:
-    """Return the node of an operation, which is made if there is none."""
+    """Return the node of an operation; equal ones are one object."""
     key = (op, dtype.str, sources, arg)
     with _making:
         found = _made.get(key)
@@ -105,3 +105,24 @@ def _from_flat(rows: tuple[tuple[Any, ...], ...]) -> Node:
     for op, dtype, sources, arg in rows:
         made.append(node(op, np.dtype(dtype), *(made[number] for number in sources), arg=arg))
     return made[-1]
+
+
+def size_of(one: Node) -> int:
+    """Return the bytes of a node's value; of a truth, those of the integer that holds it."""
+    if one.dtype != BOOL:
+        return one.dtype.itemsize
+    if one.op in ("input", "field", "constant", "lookup") or not one.sources:
+        return 1
+    if one.op == "select":
+        return max(map(size_of, one.sources[1:]))
+    return max(map(size_of, one.sources))
+
+
+def unsigned(dtype: np.dtype) -> np.dtype:
+    """Return the unsigned integer dtype of the same size."""
+    return np.dtype(f"u{dtype.itemsize}")
+
+
+def signed(dtype: np.dtype) -> np.dtype:
+    """Return the signed integer dtype of the same size."""
+    return np.dtype(f"i{dtype.itemsize}")

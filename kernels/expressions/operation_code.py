@@ -1,9 +1,9 @@
 """The OpenCL C text of each operation, the same for a scalar and for vectors.
 
 A text is made of the style, the node and the texts of its sources: `s`, `n` and the rest. `Style`
-says how types, conversions and comparisons are written. A truth is held as OpenCL's vectors have
-it, an integer of which all bits are set or none, in scalars too; it is as wide as what was
-compared. Signed integers are added, subtracted and multiplied as unsigned, which wrap.
+writes types, conversions and comparisons. A truth is an integer with all bits set or none, as in
+OpenCL's vectors, also in scalars; it is as wide as the compared values. Signed integers are added,
+subtracted and multiplied as unsigned, which wrap.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from chunkfold.kernels.expressions.nodes import BOOL, Node
-from chunkfold.kernels.expressions.sizes import size_of, unsigned
+from chunkfold.kernels.expressions.nodes import BOOL, Node, size_of, unsigned
 from chunkfold.kernels.expressions.style import ONE, Style
 
 
@@ -37,7 +36,7 @@ def wrapped(pattern: str) -> Callable[..., str]:
     return text
 
 
-def infix(sign: str) -> Callable[..., str]:
+def infix_code(sign: str) -> Callable[..., str]:
     """Return the text of an operator between two integers or floats."""
 
     def text(s: Style, n: Node, a: str, b: str) -> str:
@@ -70,12 +69,12 @@ def inverted(s: Style, n: Node, a: str) -> str:
 
 
 def opaque(s: Style, n: Node, a: str) -> str:
-    """Change nothing, which compilers cannot tell."""
+    """Return the same value by an operation that compilers cannot remove."""
     none = s.number(f"({ONE.type(n.dtype)})CHF_NO_BITS", n.dtype)
     return s.to(n.dtype, f"{a} ^ {none}") if n.dtype.itemsize < 4 else f"{a} ^ {none}"
 
 
-def compared(sign: str) -> Callable[..., str]:
+def comparison_code(sign: str) -> Callable[..., str]:
     """Return the text of a comparison, whose value is a truth."""
 
     def text(s: Style, n: Node, a: str, b: str) -> str:
@@ -124,27 +123,27 @@ def min_or_max(name: str, sign: str) -> Callable[..., str]:
 
 
 def divided(s: Style, n: Node, a: str, b: str) -> str:
-    """Divide floats; of float32 as the device is told to round."""
+    """Divide floats; float32 by a macro, which rounds as the program's options say."""
     if n.dtype == np.float32:
         return f"{'CHF_QUOTIENTS' if s.lanes else 'CHF_QUOTIENT'}({a}, {b})"
     return f"{a} / {b}"
 
 
-def root(s: Style, n: Node, a: str) -> str:
-    """Take the square root; of float32 as the device is told to round."""
+def root_code(s: Style, n: Node, a: str) -> str:
+    """Take the square root; of float32 by a macro, which rounds as the program's options say."""
     if n.dtype == np.float32:
         return f"{'CHF_ROOTS' if s.lanes else 'CHF_ROOT'}({a})"
     return f"sqrt({a})"
 
 
-def absolute(s: Style, n: Node, a: str) -> str:
+def absolute_code(s: Style, n: Node, a: str) -> str:
     """Take the absolute value in the same dtype: that of the least integer is itself."""
     if n.dtype.kind == "f":
         return f"fabs({a})"
     return s.bits(n.dtype, f"abs({a})") if n.dtype.kind == "i" else a
 
 
-def magnitude(_style: Style, n: Node, a: str) -> str:
+def magnitude_code(_style: Style, n: Node, a: str) -> str:
     """Take the absolute value as an unsigned integer."""
     return f"abs({a})" if n.sources[0].dtype.kind == "i" else a
 
@@ -162,7 +161,7 @@ def shifted(sign: str) -> Callable[..., str]:
     return text
 
 
-def converted(s: Style, n: Node, a: str) -> str:
+def converted_code(s: Style, n: Node, a: str) -> str:
     """Convert to another dtype: to integers towards 0, saturated, and NaN to 0."""
     (source,) = n.sources
     if source.dtype == BOOL:
@@ -176,12 +175,12 @@ def converted(s: Style, n: Node, a: str) -> str:
     return s.to(n.dtype, a)
 
 
-def towards_zero(s: Style, n: Node, a: str) -> str:
+def towards_zero_code(s: Style, n: Node, a: str) -> str:
     """Round an integer to a float, towards 0."""
     return s.towards_zero(n.dtype, a)
 
 
-def bits(s: Style, n: Node, a: str) -> str:
+def bits_code(s: Style, n: Node, a: str) -> str:
     """Take the same bits for a value of another dtype."""
     return s.bits(n.dtype, a)
 

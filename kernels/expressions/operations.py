@@ -14,19 +14,19 @@ import numpy as np
 
 from chunkfold.kernels.expressions.meanings import MEANINGS
 from chunkfold.kernels.expressions.nodes import BOOL, Node, constant, node
-from chunkfold.kernels.expressions.rewrite import once
+from chunkfold.kernels.expressions.rewrite import simplify
 from chunkfold.kernels.expressions.style import CTYPES, has_type
 
 has_float64: contextvars.ContextVar[bool] = contextvars.ContextVar("has_float64", default=True)
-"""Whether the devices of a run have float64; without it `wide` and `real` make float32."""
+"""True: the devices of a run have float64; else `wide` and `real` make float32."""
 Operand = Any
 """A node, or a number."""
 _INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 
 
-def made(op: str, dtype: np.dtype, *sources: Node, arg: Any = None) -> Node:
+def build(op: str, dtype: np.dtype, *sources: Node, arg: Any = None) -> Node:
     """Return the simplest node of an operation on nodes that are simple."""
-    return once(node(op, dtype, *sources, arg=arg))
+    return simplify(node(op, dtype, *sources, arg=arg))
 
 
 def cast(one: Node, dtype: np.dtype) -> Node:
@@ -39,12 +39,12 @@ def cast(one: Node, dtype: np.dtype) -> Node:
     """
     if not has_type(dtype):
         raise TypeError(f"kernels have no {dtype}; there are bool, {', '.join(CTYPES)}")
-    return one if one.dtype == dtype else made("cast", dtype, one)
+    return one if one.dtype == dtype else build("cast", dtype, one)
 
 
 def bitcast(one: Node, dtype: np.dtype) -> Node:
     """Take the bits of a node for those of another dtype of the same size."""
-    return made("bitcast", dtype, one)
+    return build("bitcast", dtype, one)
 
 
 def _dtype_of(operand: Operand) -> Any:
@@ -101,7 +101,7 @@ def operation(op: str, kinds: str | None = None) -> Callable[..., Node]:
             hint = "; put comparisons in brackets, (x > 0) & (x < 1)" if "bitwise" in op else ""
             raise TypeError(f"{op} has no meaning for {names_of(operands)}{hint}")
         sources = [as_node(one, dtype) for one in operands]
-        return made(op, BOOL if meaning.gives == "bool" else dtype, *sources)
+        return build(op, BOOL if meaning.gives == "bool" else dtype, *sources)
 
     return function
 
@@ -124,7 +124,7 @@ def of_floats(op: str) -> Callable[..., Node]:
         _check_count(op, meaning.arity, operands)
         dtype = float_for(common(*operands))
         sources = [as_node(one, dtype) for one in operands]
-        return made(op, BOOL if meaning.gives == "bool" else dtype, *sources)
+        return build(op, BOOL if meaning.gives == "bool" else dtype, *sources)
 
     return function
 
@@ -136,17 +136,17 @@ def float_for(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.float32 if dtype.itemsize <= 2 else np.float64)
 
 
-def guarded(one: Node) -> Node:
-    """Hide from compilers that an integer is turned around, before a minimum or maximum of it.
+def hide_negation(one: Node) -> Node:
+    """Hide from compilers that an integer is negated, before a minimum or maximum of it.
 
     Intel's and NVIDIA's made a maximum of x - 1 of one of -x.
     """
     whole = one.dtype.kind in "iu" and _turns_around(one)
-    return made("opaque", one.dtype, one) if whole else one
+    return build("opaque", one.dtype, one) if whole else one
 
 
 def _turns_around(one: Node) -> bool:
-    """Whether compilers may see an integer as ~ of another; the keys of floats are no trouble."""
+    """Return True if compilers may see an integer as ~ of another; keys of floats are safe."""
     if one.op in ("negative", "subtract", "bitwise_xor", "add"):
         return True
     if one.op in ("cast", "bitcast"):
@@ -163,7 +163,7 @@ def extreme(op: str, of_truths: str) -> Callable[[Operand, Operand], Node]:
     plain = logical(op, of_truths)
 
     def function(a: Operand, b: Operand) -> Node:
-        return plain(*(guarded(one) if isinstance(one, Node) else one for one in (a, b)))
+        return plain(*(hide_negation(one) if isinstance(one, Node) else one for one in (a, b)))
 
     return function
 
@@ -174,7 +174,7 @@ def logical(op: str, of_truths: str) -> Callable[[Operand, Operand], Node]:
 
     def function(a: Operand, b: Operand) -> Node:
         if common(a, b) == BOOL:
-            return made(of_truths, BOOL, as_node(a, BOOL), as_node(b, BOOL))
+            return build(of_truths, BOOL, as_node(a, BOOL), as_node(b, BOOL))
         return plain(a, b)
 
     return function
@@ -202,7 +202,7 @@ def comparison(op: str) -> Callable[[Operand, Operand], Node]:
 
 
 def _mixed(kinds: set[np.dtype]) -> bool:
-    """Whether one is uint64 and the other a signed integer, which float64 would not hold."""
+    """Return True for uint64 and a signed integer, of which float64 does not hold all."""
     return _UINT64 in kinds and any(one.kind == "i" for one in kinds)
 
 
@@ -224,19 +224,19 @@ def _mixed_comparison(op: str, a: Operand, b: Operand) -> Node:
     """Compare a signed integer with a uint64: the sign first, then without one."""
     flipped = common(a).kind == "u"
     one, other = (b, a) if flipped else (a, b)
-    below = made("less", BOOL, as_node(one, _INT64), constant(0, _INT64))
+    below = build("less", BOOL, as_node(one, _INT64), constant(0, _INT64))
     sides = (as_node(one, _INT64), as_node(other, _UINT64))
     whole = (cast(sides[0], _UINT64), sides[1])
-    compared = made(op, BOOL, *(whole[::-1] if flipped else whole))
+    compared = build(op, BOOL, *(whole[::-1] if flipped else whole))
     holds = {"less": not flipped, "less_equal": not flipped, "greater": flipped,
              "greater_equal": flipped, "equal": False, "not_equal": True}[op]  # fmt: skip
-    return made("select", BOOL, below, constant(holds, BOOL), compared)
+    return build("select", BOOL, below, constant(holds, BOOL), compared)
 
 
 def where(condition: Operand, yes: Operand, no: Operand) -> Node:
     """Choose by a condition; both values are computed."""
     dtype = common(yes, no)
-    return made("select", dtype, truth(condition), as_node(yes, dtype), as_node(no, dtype))
+    return build("select", dtype, truth(condition), as_node(yes, dtype), as_node(no, dtype))
 
 
 def truth(one: Operand) -> Node:

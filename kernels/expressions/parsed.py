@@ -36,7 +36,7 @@ _LONGEST = 1000
 
 
 def parsed(text: str) -> Callable[..., Symbol]:
-    """Return the function that a text stands for, such as "x > 300".
+    """Return the function of a condition, such as "x > 300".
 
     It may have `x` (`x0`, `x1` of two inputs), numbers, comparisons, which may be chained, `and`,
     `or`, `not`, `&`, `|`, `~`, arithmetic, and NumPy's functions by name, as `abs(x) < 1`.
@@ -64,7 +64,7 @@ def parsed(text: str) -> Callable[..., Symbol]:
 
 
 class _Reading:
-    """What one text says."""
+    """Reads the condition of one text."""
 
     def __init__(self, text: str) -> None:
         self._text = text

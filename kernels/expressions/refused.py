@@ -1,4 +1,4 @@
-"""What Python would decide of a symbol at once, which is refused, and what to write instead."""
+"""Python's operations that symbols refuse, since a value would decide them, and the remedies."""
 
 from __future__ import annotations
 
@@ -26,4 +26,4 @@ INSTEAD = {
     "__rmatmul__": "a symbol stands for one element: write x * y",
     "__setitem__": "a symbol cannot be changed: make another",
 }
-"""What Python asks of a value that is there, and what to write."""
+"""Methods that need a value, and what to write instead."""

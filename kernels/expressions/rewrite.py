@@ -23,8 +23,8 @@ Rule = Callable[[Node], "Node | None"]
 _NOT_FOLDED = ("lookup", "search")
 
 
-def once(one: Node) -> Node:
-    """Return what stands in the place of a node whose sources are simple."""
+def simplify(one: Node) -> Node:
+    """Return the simplest node equal to one whose sources are simple."""
     for rule in (*RULES.get(one.op, ()), _folded):
         found = rule(one)
         if found is not None:
@@ -55,7 +55,7 @@ def _select(one: Node) -> Node | None:
 def _with_constant(one: Node, *, keeps: int, wins: int | None) -> Node | None:
     """Return the other source where one is the constant that `keeps` it, or that one if it `wins`.
 
-    Of signed integers and truths -1 is all bits.
+    The constant -1 is all bits, also for truths.
     """
     if one.dtype.kind == "f":
         return None
@@ -94,7 +94,7 @@ def _not(one: Node) -> Node | None:
 
 
 def _turned(one: Node) -> Node | None:
-    """Write `x ^ -1` and `-1 - x` of integers as `~x`, which is emitted with care."""
+    """Write `x ^ -1` and `-1 - x` of integers as `~x`, which has a text of its own."""
     if one.dtype.kind not in "iu":
         return None
     pairs = (one.sources, one.sources[::-1]) if one.op == "bitwise_xor" else (one.sources,)
@@ -113,7 +113,7 @@ def _cast(one: Node) -> Node | None:
     if source.op == "cast" and whole:
         (first,) = source.sources
         if first.dtype.kind in "iu" and one.dtype.itemsize <= source.dtype.itemsize:
-            return once(node("cast", one.dtype, first))
+            return simplify(node("cast", one.dtype, first))
     return None
 
 

@@ -1,4 +1,4 @@
-"""How values are written in OpenCL C: one value, or CHF_LANES of them as a vector."""
+"""Types, conversions and comparisons in OpenCL C, of one value or a vector of CHF_LANES."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def ctype(dtype: np.dtype) -> str:
 
 @cache
 def has_type(dtype: np.dtype) -> bool:
-    """Whether kernels have a dtype."""
+    """Return True for dtypes that kernels have."""
     return dtype.kind == "b" or dtype.name in CTYPES
 
 
@@ -77,7 +77,7 @@ class Style:
         return f"CHF_TO({name}, {text})" if self.lanes else f"({name})({text})"
 
     def truth_as(self, size: int, held: int, text: str) -> str:
-        """Widen or narrow a truth that is held in `held` bytes."""
+        """Widen or narrow a truth of `held` bytes."""
         return text if size == held else self.to_signed(size, text)
 
     def compared(self, size: int, a: str, sign: str, b: str) -> str:

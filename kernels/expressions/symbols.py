@@ -1,8 +1,8 @@
-"""Symbols: what a reduction's functions are given, and compute with as if they were numbers.
+"""Symbols: the arguments of a reduction's functions, which compute with them as with numbers.
 
-A symbol stands for an element, an index or a field. Python's operators and NumPy's functions on it
-make a tree of nodes, with NumPy's meaning and NumPy's dtypes (NEP 50). What Python would decide at
-once, as `if`, `and` and `min()` do, is refused, with what to write.
+A symbol is an element, an index or a field. Python's operators and NumPy's functions on it
+make a tree of nodes, with NumPy's meaning and NumPy's dtypes (NEP 50). Python's `if`, `and`
+and `min()`, which need a value, are refused, with a remedy.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SymbolOperand = Any
 
 
 class Symbol:
-    """Stands for one element, its index, or a field, in a reduction's functions.
+    """One element, its index, or a field, in a reduction's functions.
 
     `dtype` is NumPy's. Arithmetic, comparisons and NumPy's functions give other symbols.
     """
@@ -57,9 +57,9 @@ class Symbol:
         return Symbol(operations.as_node(0, self.node))
 
     def __repr__(self) -> str:
-        from chunkfold.kernels.expressions.shown import shown
+        from chunkfold.kernels.expressions.infix import infix
 
-        return shown(self.node)
+        return infix(self.node)
 
     def __hash__(self) -> int:
         return id(self.node)
@@ -192,7 +192,7 @@ def applied(name: str, *given: Any) -> Symbol:
     Raises
     ------
     TypeError
-        If there is none of that name, or it has no meaning for the dtypes.
+        If no function has that name, or it has no meaning for the dtypes.
     """
     function = functions.BY_NAME.get(name)
     if function is None:
@@ -230,7 +230,7 @@ def _compared(name: str, a: Symbol, b: object) -> Symbol:
 
 
 def _refuse(of: type, name: str, instead: str) -> None:
-    """Let symbols refuse what Python asks of a value that is there, and say what to write."""
+    """Give a type a method that raises TypeError with the remedy."""
 
     def refuse(self: object, *_: object) -> NoReturn:
         del self
@@ -245,7 +245,7 @@ for _name, _instead in INSTEAD.items():
 
 
 class ComplexSymbol:
-    """Stands for a complex element: two symbols, `real` and `imag`."""
+    """A complex element: two symbols, `real` and `imag`."""
 
     __slots__ = ("imag", "real")
 

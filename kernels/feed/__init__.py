@@ -1,1 +1,1 @@
-"""Bring bytes of files into a device's memory: read a piece, upload it, read the next meanwhile."""
+"""Read files into a device's memory: a piece is uploaded while the next is read."""

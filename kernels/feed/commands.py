@@ -26,7 +26,7 @@ class Runs(NamedTuple):
     its size."""
 
 
-def together(each: Sequence[tuple[Runs, int]]) -> Runs:
+def joined_runs(each: Sequence[tuple[Runs, int]]) -> Runs:
     """Return runs of several, each with the place of its first byte, as those of one buffer."""
     names, files, runs, before = list[str](), [], [], 0
     for one, place in each:
@@ -52,10 +52,10 @@ class Commands:
     size."""
 
 
-def joined(names: Sequence[str]) -> tuple[bytes, np.ndarray]:
+def zero_terminated(names: Sequence[str]) -> tuple[bytes, np.ndarray]:
     r"""Return paths as text with a zero byte behind each, and where each begins, int64.
 
-    >>> joined(["a", "bc"])
+    >>> zero_terminated(["a", "bc"])
     (b'a\x00bc\x00', array([0, 2]))
     """
     text = "\0".join([*names, ""]).encode("utf-8", "surrogateescape")
@@ -73,7 +73,7 @@ def commands_of(given: Runs, piece_bytes: int) -> Commands:
     >>> made.pieces.tolist(), made.runs.tolist()
     ([[0, 1, 0, 6], [1, 1, 6, 2]], [[0, 0, 6, 0], [0, 6, 2, 0]])
     """
-    names, begins = joined(given.names)
+    names, begins = zero_terminated(given.names)
     files = np.column_stack([begins, given.files]).astype(np.int64)
     cut = _cut(given.runs, piece_bytes)
     # Runs of a file stand together in a piece, so that it is opened once.

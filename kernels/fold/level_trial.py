@@ -7,10 +7,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import pyopencl as cl
 
+from chunkfold.kernels.catalogue.window_modes import reduced_windows
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.fold.levels import Levels, LevelsFold
 from chunkfold.kernels.program.device_context import DeviceContext
-from chunkfold.kernels.windows import reduced_windows
 
 _COLUMNS = 19
 """Windows along the last axis: two vectors of them, and some more."""

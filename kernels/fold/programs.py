@@ -11,7 +11,7 @@ from chunkfold.kernels.fold.keyed.programs import launched_by_key
 from chunkfold.kernels.fold.launch_plan import planned_launches
 from chunkfold.kernels.fold.shapes import most_splits
 from chunkfold.kernels.geometry import Box
-from chunkfold.kernels.listing.listing import Program
+from chunkfold.kernels.listing.program_listing import Program
 from chunkfold.kernels.program.device_context import program_options, program_source, seen_by
 from chunkfold.kernels.program.options import Tuning
 

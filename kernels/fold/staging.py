@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import pyopencl as cl
 
-from chunkfold.kernels.device.pages import page_aligned
 from chunkfold.kernels.fold.launch import Input
 from chunkfold.kernels.fold.waiting import wait
 from chunkfold.kernels.program.device_context import DeviceContext, device_errors
@@ -135,3 +134,14 @@ class StagingBuffer:
         """Return the seconds that uploads took by the device's clock since this was last asked."""
         seconds, self._uploaded_ns = self._uploaded_ns / 1e9, 0
         return seconds
+
+
+PAGE = 4096
+"""Bytes; Intel's runtime copies what starts elsewhere."""
+
+
+def page_aligned(nbytes: int) -> np.ndarray:
+    """Allocate bytes, uninitialised, at the start of a page."""
+    raw = np.empty(nbytes + PAGE, np.uint8)
+    start = -raw.ctypes.data % PAGE
+    return np.asarray(raw[start : start + nbytes])

@@ -1,7 +1,7 @@
 """The ladder: the kernels of the reduction tutorials, each right for every length and monoid.
 
 After Harris, "Optimizing Parallel Reduction in CUDA" (2007), and the OpenCL samples that followed.
-They are measured beside the production kernels, and teach; nothing else uses them.
+They teach, and are measured to compare with the production kernels; nothing else uses them.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""OpenCL C as a person reads it: behind the preprocessor, without what nothing calls, formatted."""
+"""Programs for people to read (`plan --source`): `program_listing` writes them."""

@@ -1,4 +1,4 @@
-"""What is left of a source behind the preprocessor, which pcpp is."""
+"""The preprocessor of C, by pcpp."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from chunkfold.kernels.errors import BuildError
 
 
 class _Quiet(Preprocessor):  # type: ignore[misc] # which has no annotations
-    """Keeps what is wrong to itself, until it is asked for."""
+    """Collects errors instead of printing them."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.line_directive = None  # but those that are in the source
-        self.wrong: list[str] = []
+        self.line_directive = None  # the source has its own
+        self.errors: list[str] = []
 
     def on_error(self, file: str, line: int, message: str) -> None:
-        """Note an error."""
-        self.wrong.append(f"{file}:{line}: {message}")
+        """Add an error to `errors`."""
+        self.errors.append(f"{file}:{line}: {message}")
 
     def on_directive_unknown(self, directive: Any, found: Any, *others: Any) -> bool | None:
-        """Note #error, and leave all else to pcpp."""
+        """Add #error to `errors`; pcpp handles all other directives."""
         if directive.value == "error":
             message = "".join(token.value for token in found)
             self.on_error(directive.source, directive.lineno, message)
@@ -35,14 +35,14 @@ class _Quiet(Preprocessor):  # type: ignore[misc] # which has no annotations
 
 
 def preprocessed(source: str, options: Sequence[str]) -> str:
-    r"""Return a source without comments and directives, but #pragma and #line.
+    r"""Return a source whose only directives are #pragma and #line, without comments.
 
-    `options` are the compiler's, of which -D defines.
+    `options` are the compiler's; those that begin with -D define macros.
 
     Raises
     ------
     BuildError
-        If the preprocessor finds fault with it.
+        If a directive is wrong, or an #error is reached.
 
     >>> preprocessed("#if N > 2 /* so many */\nfloat x[N];\n#endif", ["-DN=4"])
     'float x[4];'
@@ -50,7 +50,7 @@ def preprocessed(source: str, options: Sequence[str]) -> str:
     made = _Quiet()
     if sys.byteorder == "little":
         made.define("__ENDIAN_LITTLE__ 1")
-    # CPUs' compilers are made of Clang; sources ask it for nothing else.
+    # Compilers for CPUs are made of Clang, which has the built-ins that kernels use.
     made.define("__has_builtin(name) 1")
     for option in options:
         if option.startswith("-D"):
@@ -59,6 +59,6 @@ def preprocessed(source: str, options: Sequence[str]) -> str:
     made.parse(source, "source")
     out = io.StringIO()
     made.write(out)
-    if made.wrong:
-        raise BuildError("\n".join(made.wrong))
+    if made.errors:
+        raise BuildError("\n".join(made.errors))
     return out.getvalue().strip()

@@ -1,1 +1,1 @@
-"""What a reduction is: the Monoid value, its checks, and the trees that its functions make."""
+"""The `Monoid` value, its checks, and the trees that its functions make."""

@@ -17,18 +17,17 @@ SymbolFunction = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Accumulate:
-    """A monoid's own way to take in elements, with a state that lives inside a kernel.
+    """A monoid's own fold of elements, with a state inside a kernel.
 
-    Each part is a function of symbols that returns a mapping of fields and expressions. `x` stands
-    for the element (`x0`, `x1`, ... for those of several inputs), behind which a function may have
-    one more parameter, the index; `s`, `a` and `b` for states, whose fields are read as `s.name`.
-    All fields are read before any is set.
+    Each part is a function of symbols that returns a mapping of fields and expressions. Its
+    parameters are states, whose fields are read as `s.name`; the element of each input; and, if it
+    has one more, the element's index. All fields are read before any is set.
 
     `step(s, x)` gives each state field after one more element, but those of `first`; `end(s)` gives
     fields of the monoid.
 
     `first(x)` gives state fields that the first element of a stream sets, before its step; no step
-    changes them. What a step would do once in a fold, it need not look for at each element.
+    changes them. So a step need not test for the first element.
 
     `carry(s)` lets a state have a narrow part, which fills vectors with more lanes than a wide one:
     it sets the state fields that it names before `end`, and at least once every 32,768 elements.

@@ -12,8 +12,8 @@ import numpy as np
 from chunkfold.kernels.dtypes import COUNT, EXACT, FIELD, RULES, is_table
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.exact.polynomials import PolynomialError, polynomial
+from chunkfold.kernels.expressions.infix import infix
 from chunkfold.kernels.expressions.nodes import Node, constant_value, walk
-from chunkfold.kernels.expressions.shown import shown
 from chunkfold.kernels.monoid.accumulate import Accumulate
 from chunkfold.kernels.monoid.tracing import kinds_tried, traced
 from chunkfold.kernels.monoid.trees import COLLECTIVES, StateTrees, Traced
@@ -25,7 +25,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
 def is_identifier(name: object) -> bool:
-    """Whether kernels can use a name."""
+    """Return True for names that kernels can use."""
     return isinstance(name, str) and _IDENTIFIER.fullmatch(name) is not None
 
 
@@ -126,7 +126,7 @@ def _check_part(monoid: str, part: str, given: object) -> None:
 
 
 def check_outline(monoid: Monoid) -> None:
-    """See that what a monoid declares beside functions and numbers agrees."""
+    """Check the parts of a monoid that are no functions or numbers."""
     if not is_identifier(monoid.name):
         raise MonoidError(f"monoid name {monoid.name!r} is not an identifier")
     if not isinstance(monoid.inputs, int) or monoid.inputs < 1:
@@ -214,7 +214,7 @@ def _check_polynomial(monoid: str, name: str, tree: Node) -> None:
 
 def not_summed(monoid: str, name: str, tree: Node, why: PolynomialError) -> str:
     """Say that an exact sum cannot be of a tree."""
-    return f"lift[{name!r}] of monoid {monoid!r} is {shown(tree)}, but {why}"
+    return f"lift[{name!r}] of monoid {monoid!r} is {infix(tree)}, but {why}"
 
 
 def _check_count(
@@ -225,7 +225,7 @@ def _check_count(
     if zero != 0 or not one:
         raise MonoidError(
             f"field {name!r} of monoid {monoid!r} is a count, whose zero is 0 and whose lift is 1, "
-            f"not {zero!r} and {shown(lift)}"
+            f"not {zero!r} and {infix(lift)}"
         )
     trees = [(other, tree) for other, tree in op.items() if isinstance(tree, Node)]
     readers = [other for other, tree in trees if name in read_fields(tree)]

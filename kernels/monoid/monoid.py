@@ -13,11 +13,14 @@ import numpy as np
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.monoid import checks
 from chunkfold.kernels.monoid.accumulate import Accumulate, Number, SymbolFunction
-from chunkfold.kernels.monoid.choice import Choice
-from chunkfold.kernels.monoid.context import Context, Fields, Finish
-from chunkfold.kernels.monoid.further import Further
-from chunkfold.kernels.monoid.record import record
-from chunkfold.kernels.monoid.stand_in import stand_in
+from chunkfold.kernels.monoid.finish_context import Choice, Finish, NextPassOf, record
+from chunkfold.kernels.monoid.specialise import (
+    FoldedElements,
+    ForMixedInputs,
+    Specialised,
+    for_each_dtype,
+    specialise,
+)
 from chunkfold.kernels.monoid.tracing import first_kind, traced
 from chunkfold.kernels.monoid.trees import shown_fields
 
@@ -39,7 +42,7 @@ class Monoid:
     """
 
     name: str
-    """What results call it, and messages if it is not written otherwise; an identifier."""
+    """Name in results, and in messages unless `written`; an identifier."""
     fields: Mapping[str, str] = field(
         default_factory=lambda: MappingProxyType({"s": "float64"}), kw_only=True
     )
@@ -54,8 +57,8 @@ class Monoid:
     lift: SymbolFunction | Mapping[str, SymbolFunction | Number] | Number = field(kw_only=True)
     """From an element to an accumulator: a function of symbols that returns an expression for each
     field, or one for each. It has a parameter for each input, and may have one more, the element's
-    index in C order. For a table it gives the number of the counter that is added to, and a number
-    that there is none of adds nothing."""
+    index in C order. For a table it gives the number of the counter that is added to; a number
+    out of range adds nothing."""
     op: SymbolFunction | Mapping[str, SymbolFunction | str] | str = field(kw_only=True)
     """From two accumulators to one: "add", "min" or "max" for a field, or a function of symbols `a`
     and `b`, whose fields are read as `a.name`; one for all fields, or one for each."""
@@ -68,67 +71,52 @@ class Monoid:
     kinds: str = field(default="biuf", kw_only=True)
     """NumPy's kinds of elements it is defined for."""
     on_empty: Literal["finish", "error"] = field(default="finish", kw_only=True)
-    """Whether a reduction of nothing has a value (`zero`, finished) or is an error."""
+    """Result of no elements: `zero`, finished, or an error."""
     least: int = field(default=0, kw_only=True)
-    """Of how many elements a result is made, at least: fewer are refused before anything is read,
-    unless `min_count` or labels allow for it."""
+    """Fewest elements of a result: fewer are refused before anything is read, unless `min_count`
+    or labels allow them."""
     weights: int = field(default=0, kw_only=True)
-    """How many inputs, the last ones, are weights of elements: NaN there is no gap, but makes NaN
-    of the result."""
+    """Number of inputs that are weights, the last ones. A weight that is NaN is not skipped: the
+    result is NaN."""
     weighing: Callable[[], Monoid] | None = field(default=None, kw_only=True)
-    """Makes the form that weighs elements, by an input more; None: it has none."""
+    """Returns the weighted form, which has one more input; None if it has none."""
     slots: int = field(default=0, kw_only=True)
-    """How many inputs, the last ones, have one element for each output, which an earlier read
-    found: `where` has no parameter for them, nor is what is NaN there a gap."""
+    """Number of inputs, the last ones, that hold one element for each output, found by an earlier
+    read. `where` has no parameter for them, and their NaN is not skipped."""
     masked: bool = field(default=False, kw_only=True)
-    """Whether there is one input more, behind these: of bools that say which elements are there."""
+    """True: one more input follows, of bools, and elements where it is False are skipped."""
     skipna: bool = field(default=False, kw_only=True)
-    """Whether elements that are NaN or NaT count as absent."""
+    """True: elements that are NaN or NaT are skipped."""
     where: SymbolFunction | None = field(default=None, kw_only=True)
-    """A function of the elements: where it does not hold they count as absent. None: all are."""
+    """A condition of the elements: those for which it is False are skipped."""
     min_count: int = field(default=0, kw_only=True)
-    """Fewer elements that are there have no value: such results are NaN or NaT."""
+    """Results of fewer elements, without those skipped, are NaN or NaT."""
     initial: bool = field(default=False, kw_only=True)
-    """Whether `finish` takes in `Context.initial`, as if it was one more element."""
+    """True: `finish` uses `Context.initial` as one more element."""
     casts: bool = field(default=True, kw_only=True)
-    """Whether a `dtype` that elements are cast to is the result's too, as it is a sum's."""
+    """True: a `dtype` that elements are cast to is the result's dtype too, as for sums."""
     unbounded: bool = field(default=False, kw_only=True)
-    """Whether `finish` gives Python's integers where `Context.result` is object."""
+    """True: `finish` returns Python's integers where `Context.result` is object."""
     instead: Mapping[str, Monoid] = field(
         default_factory=lambda: MappingProxyType({}), kw_only=True
     )
-    """What to fold in its place where elements are of other kinds, by their letters."""
-    adapt: Callable[[np.dtype], Monoid] | None = field(default=None, kw_only=True)
-    """Makes what to fold in its place from the elements' dtype, where fields depend on it."""
-    pair: Callable[[Sequence[np.dtype]], Monoid] | None = field(default=None, kw_only=True)
-    """Makes what to fold in its place of two inputs that are apart (kernels/catalogue/apart.py): x0
-    and x1 have dtypes of their own."""
-    sized: Callable[[np.dtype, int], Monoid] | None = field(default=None, kw_only=True)
-    """Makes what to fold in its place from the elements' dtype and the number of outputs, where
-    memory depends on both."""
-    of_inputs: Callable[[Sequence[np.dtype], int], Monoid] | None = field(
-        default=None, kw_only=True
-    )
-    """Makes what to fold in its place from the dtype that each input has before they are made
-    alike, and the number of outputs."""
-    choosing: Callable[[np.dtype], Monoid] | None = field(default=None, kw_only=True)
-    """Makes what to fold in its place from the elements' dtype, where there is memory for all
-    elements of an output: its `choice` is then made among them."""
+    """Monoids that are folded instead for other kinds of elements, by NumPy's letters."""
+    specialised: Specialised | None = field(default=None, kw_only=True)
+    """Returns the monoid that is folded instead, given the elements and the number of outputs."""
     choice: Choice | None = field(default=None, kw_only=True)
-    """Which elements of each output `finish` wants to know beside the fields."""
+    """Elements of each output, by rank, that `finish` needs besides the fields."""
     reads: int = field(default=1, kw_only=True)
-    """How often the data are read, at most."""
+    """Reads of the data, at most."""
     last_axis: str | None = field(default=None, kw_only=True)
-    """What the last axis of results is called, where each result has several values."""
+    """Name of the results' last axis, where each result has several values."""
     labels: tuple[float, ...] = field(default=(), kw_only=True)
-    """Which values these are, along that axis."""
-    further: Callable[[Fields, Context], Further | None] | None = field(default=None, kw_only=True)
-    """What is to be read once more, given the root's fields, before there is a result; None, or
-    nothing that it returns: `finish` has one."""
+    """Coordinate of that axis."""
+    next_pass: NextPassOf | None = field(default=None, kw_only=True)
+    """Returns the next read of the data that the root's fields ask for; None: call `finish`."""
     exact: Monoid | None = field(default=None, kw_only=True)
-    """What to fold in its place where results are to be exact, for elements of its kinds."""
+    """The monoid that is folded instead where results are to be exact, for its own kinds."""
     written: str = field(default="", kw_only=True)
-    """How whoever asks for it writes it, if that is not its name: messages say that."""
+    """Name in messages, as the caller wrote it; empty: `name`."""
 
     def __post_init__(self) -> None:
         checks.check_outline(self)
@@ -150,7 +138,7 @@ class Monoid:
 
     @property
     def told(self) -> str:
-        """How messages call it: as it was written.
+        """Return its name in messages, as it was written, with quotes.
 
         >>> from chunkfold.kernels import as_monoid, quantile
         >>> as_monoid("median").told, as_monoid("p99.9").told, quantile(0.999).told
@@ -160,12 +148,12 @@ class Monoid:
 
     @property
     def as_written(self) -> str:
-        """The same among others, without quotes."""
+        """Return its name as it was written, without quotes."""
         return self.written or self.name
 
     @property
     def accumulates(self) -> tuple[Accumulate, ...]:
-        """The ways to take in elements, each of fields of its own."""
+        """Return `accumulate` as a tuple."""
         return cast("tuple[Accumulate, ...]", self.accumulate)
 
     def for_dtype(
@@ -188,26 +176,32 @@ class Monoid:
         MonoidError
             If there is none.
         """
-        found = stand_in(self, dtype, exact, outputs, keeping, inputs)
+        each = tuple(inputs) or (dtype,) * self.inputs
+        found = specialise(self, FoldedElements(dtype, each, outputs, keeping), exact=exact)
         return self if found is self else found.alike(self)
 
-    def for_pair(self, dtypes: Sequence[np.dtype]) -> Monoid:
-        """Return the monoid that reduces two inputs which are apart, under the same name.
+    @property
+    def has_mixed(self) -> bool:
+        """Return True if it can reduce two inputs that no dtype holds."""
+        return isinstance(self.specialised, ForMixedInputs)
+
+    def for_mixed(self, dtypes: Sequence[np.dtype]) -> Monoid:
+        """Return the monoid that reduces two inputs which no dtype holds, under the same name.
 
         Raises
         ------
         MonoidError
             If there is none.
         """
-        if self.pair is None:
+        if not isinstance(self.specialised, ForMixedInputs):
             raise MonoidError(
                 f"{self.told} reduces elements of one dtype, but no dtype holds both "
                 f"{' and '.join(map(str, dtypes))}: reduce it by itself, or cast one of them first"
             )
-        return self.pair(dtypes).alike(self)
+        return self.specialised.make(dtypes).alike(self)
 
     def alike(self, other: Monoid) -> Monoid:
-        """Return this one under another's name, that takes for absent what the other does."""
+        """Return this one with another's name, skipping the elements that the other skips."""
         return _copied(
             self,
             name=other.name,
@@ -220,7 +214,7 @@ class Monoid:
 
     @property
     def all_kinds(self) -> str:
-        """Kinds of elements that it, or what stands in its place, is defined for."""
+        """Return the kinds of elements that it, or a monoid folded instead, is defined for."""
         return "".join([self.kinds, *self.instead])
 
     def evaluate(
@@ -234,9 +228,9 @@ class Monoid:
     ) -> np.ndarray:
         """Return what the reduction of arrays in memory gives, by NumPy alone.
 
-        It is for looking at what a declaration means, and for tests: no kernel and no device is
-        used. Integers and exact sums have the bits that devices give; what rounds may differ by
-        the order of operations, and by what devices' functions are allowed.
+        It is for tests, and to see what a declaration means: no kernel and no device is used.
+        Integers and exact sums have the bits that devices give. Sums that round may differ by the
+        order of additions, and functions by the error that devices may have.
 
         Parameters
         ----------
@@ -261,18 +255,18 @@ class Monoid:
         return evaluate(self, given, axis, dtype=wanted, ddof=ddof, exact=exact, initial=initial)
 
     def among(self, where: SymbolFunction) -> Monoid:
-        """Return the form that takes elements for absent of which a condition does not hold.
+        """Return the form that skips elements for which a condition is False.
 
         `where` is a function of symbols, as `lift` is, with a parameter for each input.
         """
         return _copied(self, where=where)
 
-    def adapting(self, adapt: Callable[[np.dtype], Monoid]) -> Monoid:
-        """Return the form in whose place `adapt` makes one for the elements' dtype."""
-        return _copied(self, adapt=adapt)
+    def by_dtype(self, make: Callable[[np.dtype], Monoid]) -> Monoid:
+        """Return the form that is specialised by `make` for the dtype of elements."""
+        return _copied(self, specialised=for_each_dtype(make))
 
     def among_input(self) -> Monoid:
-        """Return the form that takes elements for absent where an input more, of bools, says so."""
+        """Return the form that skips elements where one more input, of bools, is False."""
         return _copied(self, masked=True)
 
     def at_least(self, count: int) -> Monoid:
@@ -284,7 +278,7 @@ class Monoid:
         return _copied(self, name=name, written="")
 
     def skipping(self, name: str | None = None) -> Monoid:
-        """Return the form that takes NaN and NaT for absent, under the same name or another."""
+        """Return the form that skips NaN and NaT, with the same name or another."""
         written = "" if name else self.written
         return replace(self, skipna=True, name=name or self.name, written=written)
 
@@ -292,7 +286,7 @@ class Monoid:
 def _copied(monoid: Monoid, **others: object) -> Monoid:
     """Return a copy with some parts replaced that its functions do not depend on.
 
-    Unlike `dataclasses.replace` it declares nothing anew: the functions need not be tried again.
+    Unlike `dataclasses.replace` it does not check the declaration again.
     """
     made = copy.copy(monoid)
     for name, value in others.items():

@@ -1,7 +1,7 @@
 """Trace a monoid's functions: call each once with symbols of some dtypes, and keep the trees.
 
-What kernels fold, what is hashed and what is sent to workers are these trees; the functions stay
-where they were declared.
+Kernels fold these trees, caches hash them, and workers receive them; the functions stay where they
+were declared.
 """
 
 from __future__ import annotations
@@ -22,24 +22,23 @@ from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.exact.polynomials import is_summable
 from chunkfold.kernels.expressions import operations
 from chunkfold.kernels.expressions.library import as_symbol
-from chunkfold.kernels.expressions.nodes import (
-    BOOL,
-    INDEX,
-    Node,
-    constant,
-    field_node,
-)
+from chunkfold.kernels.expressions.meanings import verify
+from chunkfold.kernels.expressions.nodes import BOOL, INDEX, Node, constant, field_node
 from chunkfold.kernels.expressions.symbols import ComplexSymbol, Symbol
-from chunkfold.kernels.expressions.verify import verify
 from chunkfold.kernels.monoid.accumulate import Accumulate
-from chunkfold.kernels.monoid.elements import element, missing
-from chunkfold.kernels.monoid.trees import FieldTrees, StateTrees, Traced
+from chunkfold.kernels.monoid.trees import (
+    FieldTrees,
+    StateTrees,
+    Traced,
+    element_symbol,
+    is_missing,
+)
 
 if TYPE_CHECKING:
     from chunkfold.kernels.monoid.monoid import Monoid
 
 _OF_KINDS = {"f": "f8", "i": "i8", "u": "u8", "c": "c16", "m": "m8[s]", "M": "M8[s]", "b": "?"}
-"""Dtypes that stand for kinds of elements, the likeliest first."""
+"""A dtype of each kind of elements, the likeliest first."""
 _TEXT = "OpenCL C text; write a function of symbols, as lift=lambda x: x * x (docs/monoids.md)"
 
 
@@ -91,7 +90,7 @@ class _Trace:
     def __init__(self, monoid: Monoid, values: Sequence[np.dtype], fp64: bool) -> None:
         self._monoid, self._fp64, self._value = monoid, fp64, values[0]
         self._values = values[: monoid.inputs]
-        every = [element(number, dtype) for number, dtype in enumerate(values)]
+        every = [element_symbol(number, dtype) for number, dtype in enumerate(values)]
         self._elements, self._masks = every[: monoid.inputs], every[monoid.inputs :]
         self._index = Symbol(INDEX)
         self.dtypes = {name: self._dtype(rule) for name, rule in monoid.fields.items()}
@@ -112,11 +111,11 @@ class _Trace:
         return found
 
     def _absent(self) -> Node | None:
-        """Return whether an element is missing, or `where` leaves it out."""
+        """Return the condition that an element is missing, or left out by `where` or a mask."""
         pairs = list(zip(self._elements, self._values, strict=True))
         slots = self._monoid.slots
         beside = self._monoid.weights + slots
-        found = [missing(one, dtype) for one, dtype in pairs[: len(pairs) - beside]]
+        found = [is_missing(one, dtype) for one, dtype in pairs[: len(pairs) - beside]]
         masks = [one for one in found if one is not None] if self._monoid.skipna else []
         if self._monoid.where is not None:
             there = self._called("where", self._monoid.where, *self._elements[: len(pairs) - slots])

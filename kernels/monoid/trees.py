@@ -1,4 +1,4 @@
-"""A monoid as trees: what kernels fold, what is hashed and what is sent to workers."""
+"""Monoids as trees, which kernels fold, caches hash and workers receive; symbols of elements."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import numpy as np
 
 from chunkfold.kernels.dtypes import EXACT
 from chunkfold.kernels.expressions.functions import BY_NAME
-from chunkfold.kernels.expressions.nodes import Node, field_node
-from chunkfold.kernels.expressions.shown import shown
+from chunkfold.kernels.expressions.infix import infix
+from chunkfold.kernels.expressions.library import signed_bits
+from chunkfold.kernels.expressions.nodes import Node, field_node, input_node
+from chunkfold.kernels.expressions.symbols import ComplexSymbol, Symbol
 
 FieldTrees = Mapping[str, Node]
 """A tree for each field."""
@@ -36,15 +38,15 @@ class Traced:
     """A monoid as trees, for inputs of some dtypes."""
 
     dtypes: Mapping[str, str]
-    """Of each field; of a table that of its counters, of an exact sum "exact"."""
+    """Dtype of each field: a table has that of its counters, an exact sum "exact"."""
     lift: FieldTrees
     op: Mapping[str, str | Node]
     """Names of ops, or trees of fields of a and b."""
     states: tuple[StateTrees, ...]
     absent: Node | None
-    """Of an element whether it counts as absent; None if none does."""
+    """The condition under which an element is skipped; None if none is."""
     adds: Mapping[str, tuple[tuple[Node, Node], ...]] = field(default_factory=dict)
-    """Of tables to which elements add other integers than 1: counters' numbers, what is added."""
+    """Pairs of tables to which elements add other integers than 1: counter, addend."""
 
     @property
     def trees(self) -> list[Node]:
@@ -70,6 +72,39 @@ def shown_fields(of: Traced, zero: Mapping[str, object]) -> list[str]:
     """Write each field with its dtype, zero, lift and op, for people."""
     ops = {name: op_tree(name, of.dtypes[name], of.op[name]) for name in of.lift}
     return [
-        f"{name}: {of.dtypes[name]}, zero {zero[name]}, lift {shown(tree)}, op {shown(ops[name])}"
+        f"{name}: {of.dtypes[name]}, zero {zero[name]}, lift {infix(tree)}, op {infix(ops[name])}"
         for name, tree in of.lift.items()
     ]
+
+
+def value_dtype(dtype: np.dtype) -> np.dtype:
+    """Return the dtype of symbols of an element's: times are int64, halves float32.
+
+    >>> value_dtype(np.dtype("M8[s]")), value_dtype(np.dtype("f2"))
+    (dtype('int64'), dtype('float32'))
+    """
+    if dtype.kind in "mM":
+        return np.dtype(np.int64)
+    if dtype.name in ("float16", "bfloat16"):
+        return np.dtype(np.float32)
+    return dtype.newbyteorder("=")
+
+
+def element_symbol(number: int, dtype: np.dtype) -> Symbol | ComplexSymbol:
+    """Return the symbol of an element of an input."""
+    if dtype.kind == "c":
+        part = np.dtype(f"f{dtype.itemsize // 2}")
+        real, imag = (Symbol(input_node(number, part, name)) for name in ("re", "im"))
+        return ComplexSymbol(real, imag)
+    return Symbol(input_node(number, value_dtype(dtype)))
+
+
+def is_missing(one: Symbol | ComplexSymbol, dtype: np.dtype) -> Symbol | None:
+    """Return the condition that an element is NaN or NaT; None if it never is."""
+    if isinstance(one, ComplexSymbol):
+        return (one.real != one.real) | (one.imag != one.imag)
+    if dtype.kind in "mM":
+        return one == np.iinfo(np.int64).min
+    if dtype.name == "float16":  # by bits, for compilers that would compare halves one by one
+        return (signed_bits(one) & 0x7FFFFFFF) > 0x7F800000
+    return one != one if one.dtype.kind == "f" else None

@@ -8,8 +8,7 @@ from functools import cache
 from importlib import resources
 
 from chunkfold.kernels.expressions.emit import emitted
-from chunkfold.kernels.expressions.nodes import Node
-from chunkfold.kernels.expressions.sizes import size_of
+from chunkfold.kernels.expressions.nodes import Node, size_of
 from chunkfold.kernels.expressions.style import Style
 
 

@@ -1,1 +1,1 @@
-"""What shapes a kernel: a table for CPUs, one for GPUs, variants, trials, autotuning."""
+"""Shapes of kernels: a table for CPUs, one for GPUs, variants, trials, autotuning."""

@@ -17,26 +17,26 @@ from chunkfold.kernels.program.device_context import DeviceContext
 from chunkfold.kernels.tuning.trial import TrialRequest
 
 _FEW_BYTES = 4 << 20
-"""What a CPU's cache holds: threads that read also fold so much at a time."""
+"""Bytes that fit a CPU's cache: threads that read also fold so many at a time."""
 _MANY_BYTES = {"cpu": 64 << 20}
-"""What no cache holds, but for the largest; where not named, of a GPU."""
+"""Bytes beyond all but the largest caches, by kind of device."""
 _GPU_BYTES = 256 << 20
 _LONG_S = 2e-3
 """A fold of a few bytes that takes longer is bound by arithmetic: more bytes would tell no more."""
 _OUTPUTS = 256
-"""Of folds whose kernel is not for one output."""
+"""Outputs of folds whose kernel is not for one output."""
 _WARM_S = 0.1
 """Work before the measurement, in seconds: an idle GPU's clock is a sixth of a busy one's, and what
 is bound by arithmetic then seems slower than it is."""
 _ROUNDS = 5
 _MARGIN = 1.05
-"""How much faster than the table's first another must be, for the noise."""
+"""Ratio to the rate of the table's first that another must exceed, because of noise."""
 
 
-def race(opened: DeviceContext, request: TrialRequest) -> Sequence[float]:
-    """Return the bytes per second that each tuning folds; nothing if there is but one.
+def measure_rates(opened: DeviceContext, request: TrialRequest) -> Sequence[float]:
+    """Return the bytes per second that each tuning folds; empty for a single one.
 
-    Of a CPU half of the bytes come from memory, and half from a cache. 0 stands for one that fails.
+    A CPU folds half of the bytes from memory, and half from a cache. One that fails has rate 0.
     """
     kernels = [name for name in request.kernels if name in FOLDS]
     if len(request.tunings) == 1 or not kernels:

@@ -11,31 +11,25 @@ from chunkfold.kernels.program.transpose import long_run
 from chunkfold.kernels.tuning.work_groups import work_group_size
 
 _TILE_BYTES = 64 << 10
-"""Accumulators that a CPU's work-item keeps for columns: less was slower, more no faster, with
-Intel's runtime and with PoCL 3.1."""
+"""Bytes of accumulators that a CPU's work-item keeps for columns."""
 _EXACT_TILE_BYTES = 16 << 10
-"""The same of exact sums, whose sums on a grid are as much again."""
+"""The same for exact sums, whose sums on a grid need as much again."""
 _EXACT_BATCH = 4
-"""Vectors that are looked at together whether exact sums of them fit a grid."""
+"""Vectors that are tested together for exact sums that fit a grid."""
 _BATCH_BYTES = 64
-"""Of a CPU's loads, before it looks whether the run ends."""
+"""Bytes of a CPU's loads between two tests for the end of a run."""
 _SMALL_STATE_BYTES = 8
-"""State of an element, such as a sum's or an extreme's; those of more have more to do for each."""
+"""State of an element of sums and extremes; larger states take more work for each element."""
 _WIDE_COLUMN_STATE_BYTES = {4: 52, 8: 24, 16: 0}
 """State of an element up to which a CPU folds 16 columns at once, and above which 8, by the
-element's bytes; of narrower ones always 16. Registers hold no more: with 8, ten statistics of
-float64 were 2.2 times as fast with PoCL 3.1, 1.1 times with Intel's runtime; those of float32 1.2
-times with Intel's, 0.95 with PoCL."""
+element's bytes; narrower elements always 16. Registers hold no more."""
 _ROW_LANES = 8
-"""Of a CPU. With runs of 64 and 1,440 elements, 16 were up to 40% slower, 4 seldom faster."""
+"""Most lanes of a CPU's rows."""
 
 
 def cpu_shapes(device: Device, accumulator: Accumulator, variant: str) -> tuple[Tuning, ...]:
     """Return the tunings that suit a CPU, equals as far as the table knows."""
-    # One work-item streams like a thread. Vectors of 8 or 16 elements reached the memory's speed
-    # with both PoCL 3.1 and Intel's runtime; 16 were 20% faster for some reductions, slower for
-    # others, and always faster for bytes. Exact sums are bound by arithmetic: 8 were as fast as 16,
-    # or faster.
+    # One work-item streams like a thread; vectors of 8 or 16 elements reach the memory's speed.
     widths: tuple[int, ...]
     if min(accumulator.itemsizes) == 1:
         widths, why = (16,), "of bytes, vectors of 16 are always faster than of 8"
@@ -115,8 +109,7 @@ def _column_lanes(accumulator: Accumulator) -> tuple[int, str]:
 def _in_a_batch(accumulator: Accumulator, lanes: int) -> tuple[int, str]:
     """Return the loads of a run that are unrolled on a CPU, and why.
 
-    A loop around one of 16 bytes cost a fourth of the speed of sums and extremes, with Intel's
-    runtime and with PoCL 3.1; nothing around one of 64, or where more is done with them.
+    A loop around few bytes costs more than the arithmetic of sums and extremes.
     """
     if accumulator.exact:
         return _EXACT_BATCH, "exact sums look at several loads together"
@@ -129,9 +122,8 @@ def _in_a_batch(accumulator: Accumulator, lanes: int) -> tuple[int, str]:
 def _rows_of_columns(accumulator: Accumulator) -> tuple[int, int, str]:
     """Return the rows of columns that are unrolled on a CPU, those folded in turn, and why.
 
-    The latter hide what it costs to load its states. Searches for bins hide it too: 16 rows of 80
-    bins were slower than 2. Compilers begin all that is unrolled at once: of ten statistics 16 rows
-    left the registers, and took a third longer than 8 that 2 were unrolled of.
+    The latter hide the cost of loading states, as searches for bins do. Compilers begin all that is
+    unrolled at once, so that many rows of large states leave the registers.
     """
     if accumulator.tables and not accumulator.exact:
         return 2, 2, "searches for bins take longer than to load states"

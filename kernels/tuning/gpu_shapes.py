@@ -12,35 +12,27 @@ from chunkfold.kernels.kinds.position import only_positions
 from chunkfold.kernels.opencl.inputs import lanes_readable
 from chunkfold.kernels.opencl.opencl_code import defined
 from chunkfold.kernels.program.options import Loads, Tuning
-from chunkfold.kernels.tuning.work_groups import local_tables, work_group_size
+from chunkfold.kernels.tuning.work_groups import fits_local_memory, work_group_size
 
 _FLAT = {1: (16, 4), 2: (8, 8), 4: (4, 8), 8: (4, 4)}
-"""Width and loads in flight by the element's bytes, of reductions that have much to do for each.
-Others, as sums and extremes, need but `_FEW`, and twice as many work-items. The best of 40
-shapes, or within 4%, for sums, extremes, variances and first indices on an H200."""
+"""Width and loads in flight by the element's bytes, for reductions with much work for each element.
+Others, such as sums and extremes, need only `_FEW`, and twice as many work-items."""
 _FEW = 2
 _LIGHT_STATE_BYTES = 16
-"""State up to which elements of 8 bytes come by two loads of 16. By two of 32, where an H100 read
-4 GiB, norms of int64 ran at 0.8 of the speed of sums, logsumexp at 0.7; by one of 32 minmax of
-float64 at 0.6: not where it read 1 GiB or less, so that no measurement settles it. Those of more
-state were up to 1.4 times as fast with loads of 32 and half as many work-items, positions 1.2
-times."""
+"""State up to which elements of 8 bytes are read by two loads of 16 bytes. Others have loads of 32
+and half as many work-items. Short measurements do not show the difference."""
 _ROWS = {1: (2, 16, 2), 2: (4, 4, 4), 4: (4, 4, 2), 8: (2, 4, 2)}
-"""Lanes, width and unroll by the element's bytes: the best of sweeps over sums, extremes, variances
-and ten statistics at once on an H200, with 8 groups a compute unit."""
+"""Lanes, width and unroll by the element's bytes, with 8 groups a compute unit."""
 _BYTES_IN_FLIGHT = 64
-"""Of columns whose sums are exact, for each work-item."""
+"""Bytes of columns of exact sums, for each work-item."""
 _FLAT_LOCAL, _ROWS_LOCAL = 512, 256
 """Work-items of a group; with `_FEW` loads in flight twice the first."""
 _STAGED_RUNS, _STAGED = 128, defined("tiling.clh", "CHF_STAGED")
-"""Runs that a group stages, and elements of each at a time: all of them are in flight, with which
-variances were up to 1.6 times as fast on an H100 as with a fourth."""
+"""Runs that a group stages, and elements of each at a time: all are in flight."""
 _SHARING = 512
 """Work-items of a group that share tables by key."""
 _STAGED_STATE_BYTES = 16
-"""State of an element above which short runs of 2 and 4 bytes an element are staged. On an H100
-variances of rows of 64 float32 were 2.4 times as fast so, ten statistics 5 times; sums and extremes
-took up to twice as long, as did float64 in rows of less than 32, exact sums about the same."""
+"""State of an element above which short runs of 2 and 4 bytes an element are staged."""
 
 
 def gpu_shapes(device: Device, accumulator: Accumulator, variant: str) -> tuple[Tuning, ...]:
@@ -77,7 +69,7 @@ def gpu_shapes(device: Device, accumulator: Accumulator, variant: str) -> tuple[
         aligned=itemsize in _FLAT,
         tile=1,
         height=1,
-        local_tables=local_tables(device, accumulator),
+        local_tables=fits_local_memory(device, accumulator),
         shared_by=min(_SHARING, device.max_work_group_size),
     ).because(
         groups=f"8 for each of {device.compute_units} compute units",
@@ -93,8 +85,7 @@ def gpu_shapes(device: Device, accumulator: Accumulator, variant: str) -> tuple[
         flat = swept.flat if light else many_loads
         rows = replace(swept.rows, lanes=1).because(lanes=one)
         return swept, replace(swept, flat=flat, rows=rows)
-    # Compilers are slow on exact sums, and there is little to settle: of what was swept on the same
-    # device, one of these was the best or within 5% of it.
+    # Compilers are slow on exact sums, and shapes differ little: there is one.
     squares = any(field.limbs and field.limbs.power != 1 for field in accumulator.sums.values())
     width, unroll = (8, 1) if squares or itemsize <= 2 else (4, 2)
     exact = "the best of a sweep of exact sums, or within 5% of it"

@@ -58,7 +58,7 @@ class TrialRequest:
     accumulator: Accumulator
     tunings: tuple[Tuning, ...]
     kernels: tuple[str, ...] = FOLDS
-    """Those of `FOLDS`, `BY_KEY` and `CHOOSE` that will be launched: others are not tried."""
+    """Kernels of `FOLDS`, `BY_KEY` and `CHOOSE` that will be launched: others are not tried."""
 
     @property
     def programs(self) -> list[tuple[str, Accumulator]]:
@@ -97,7 +97,7 @@ class TrialRequest:
 
     @property
     def _laws(self) -> list[Any]:
-        """How the laws of components are tried that are not known to hold."""
+        """Return the trees and samples by which the laws of users' components are tried."""
         doubted = [part for part in self.accumulator.components if part.rtol is not None]
         if not doubted:
             return []
@@ -107,7 +107,7 @@ class TrialRequest:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of a request."""
+    """The answer to a request."""
 
     usable: bool
     reason: str = ""
@@ -120,15 +120,15 @@ class Verdict:
     local_limit: int = 0
     """The largest work-group that the built kernels allow, if that was the trouble."""
     unlawful: bool = False
-    """Whether the reduction is no monoid; `reason` has the counter-example."""
+    """True: the reduction is no monoid; `reason` has the counter-example."""
     lasting: bool = True
-    """Whether it would be the same another time: not if the machine was busy or full."""
+    """True: it would be the same another time; not if the machine was busy or full."""
 
 
 def verdict_of(request: TrialRequest) -> Verdict:
     """Return the verdict of a request, from disk where it is known, else by trying.
 
-    That all went well holds of whatever has the same kernels; what did not names its monoids.
+    A good verdict is shared by all requests with the same kernels; a bad one names its monoids.
     """
     folder = cache_folder("verdicts")
     shared, own = folder / request.key, folder / request.own_key
@@ -153,7 +153,7 @@ def digest(parts: object) -> str:
 
 
 def _recorded(path: Path, tunings: int) -> Verdict | None:
-    """Read a verdict on so many tunings; one that is absent or damaged is tried again."""
+    """Read a verdict on so many tunings; None if it is missing or damaged."""
     content = read_entry(path)
     if content is None:
         return None
@@ -176,7 +176,7 @@ def _tried(request: TrialRequest) -> Verdict:
 
 
 def answer_to(request: Any) -> Any:
-    """Let the child answer a request; return what its line of JSON says.
+    """Return the answer of the child to a request, from its line of JSON.
 
     Raises
     ------

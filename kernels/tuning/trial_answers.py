@@ -1,4 +1,4 @@
-"""What kernels are tried on, and what they must answer: what NumPy makes of the declaration.
+"""Samples on which kernels are tried, and the right answers: NumPy's, by the declaration.
 
 Exact sums, integers and extremes must be that to the last bit; sums of floats within what rounding
 may make of them in another order.
@@ -72,7 +72,7 @@ def _extremes(name: str, number: int) -> np.ndarray:
 
 
 class Answers:
-    """What an accumulator must hold of some elements, in the order of its outputs.
+    """The right accumulators of some elements, in the order of outputs.
 
     `groups` are the places of each output's elements; None: one output has all.
     """
@@ -94,48 +94,48 @@ class Answers:
             ]
         self._known = {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
 
-    def wrong(self, got: Partial, other: Partial, *, rounds: bool) -> str:
-        """Say what of a partial is not as it must be, or as another; nothing if all is.
+    def mismatch(self, got: Partial, other: Partial, *, rounds: bool) -> str:
+        """Describe a difference of a partial from the right one, or from another; empty if none.
 
-        `rounds` asks of floats that round as well.
+        `rounds`: fields that round are compared, too.
         """
         for name, part in _sums(self._accumulator):
-            wrong = self._wrong_sum(name, part, got, other)
-            if wrong:
-                return wrong
+            mismatch = self._sum_mismatch(name, part, got, other)
+            if mismatch:
+                return mismatch
         for slot in self._accumulator.slots:
             if slot.field.limbs:
                 continue
             part = self._accumulator.components[slot.component]
             exact = _is_exact(slot)
-            if not rounds and not (exact and is_told(part)):
+            if not rounds and not (exact and is_numpys(part)):
                 continue
-            ways = [other.arrays[slot.name], *([self._known[slot.name]] if is_told(part) else [])]
+            ways = [other.arrays[slot.name], *([self._known[slot.name]] if is_numpys(part) else [])]
             for want in ways:
                 at = _differ(want, got.arrays[slot.name], exact=exact)
                 if at.size:
-                    return _told(slot.name, want[at[0]], got.arrays[slot.name][at[0]])
+                    return _described(slot.name, want[at[0]], got.arrays[slot.name][at[0]])
         return ""
 
-    def _wrong_sum(self, name: str, part: Component, got: Partial, other: Partial) -> str:
+    def _sum_mismatch(self, name: str, part: Component, got: Partial, other: Partial) -> str:
         """Compare exact sums, but for those that expansions have lost."""
         assert part.limbs is not None
         sums = [exact_sums(one, name, part.limbs) for one in (got, other)]
         held = np.flatnonzero(~sums[0].lost & ~sums[1].lost)
         tables = [one.tables(held) for one in sums]
-        tables += [self._known[name][held]] if is_told(part) else []
+        tables += [self._known[name][held]] if is_numpys(part) else []
         values, odd = list(map(integers, tables)), list(map(specials, tables))
         for want, strange in zip(values[1:], odd[1:], strict=True):
             for n in range(len(held)):
-                # Where one is no number, what else was added does not matter.
+                # NaN and infinities hide all other addends.
                 if not np.array_equal(strange[n], odd[0][n], equal_nan=True) or (
                     want[n] != values[0][n] and not strange[n]
                 ):
-                    return _told(name, want[n] * 2.0**part.limbs.low, values[0][n])
+                    return _described(name, want[n] * 2.0**part.limbs.low, values[0][n])
         return ""
 
 
-def _told(name: str, want: object, got: object) -> str:
+def _described(name: str, want: object, got: object) -> str:
     return f"it is wrong: {name} is {want} or {got}"
 
 
@@ -144,14 +144,14 @@ def _sums(accumulator: Accumulator) -> list[tuple[str, Component]]:
     return list(zip(accumulator.sums, parts, strict=True))
 
 
-def is_told(part: Component) -> bool:
-    """Whether NumPy tells what devices give: they have no way of their own to round anything."""
+def is_numpys(part: Component) -> bool:
+    """Return True if devices must give NumPy's value: no function rounds in a way of its own."""
     nodes = [one for one in walk(part.trees) if one.op in MEANINGS]
     return not any(MEANINGS[one.op].error(one.dtype, fp64=False) for one in nodes)
 
 
 def _is_exact(slot: Slot) -> bool:
-    """Whether a field does not depend on the order in which elements are folded."""
+    """Return True for a field that does not depend on the order of elements."""
     return slot.dtype.kind != "f" or slot.field.op in ("min", "max")
 
 

@@ -32,7 +32,7 @@ from chunkfold.kernels.fold.selection import RankSelection
 from chunkfold.kernels.geometry import BY_KEY, CHOOSE, Box, box
 from chunkfold.kernels.program.device_context import DeviceContext
 from chunkfold.kernels.program.options import Tuning
-from chunkfold.kernels.tuning.autotuning import fastest_first, race
+from chunkfold.kernels.tuning.autotuning import fastest_first, measure_rates
 from chunkfold.kernels.tuning.trial import TRIAL_DEADLINE_S, TrialRequest, Verdict
 from chunkfold.kernels.tuning.trial_answers import COUNT, Answers, samples
 
@@ -74,7 +74,7 @@ _WAYS = {
 }
 """Lists of boxes that cover all elements once, by the kernel that folds them."""
 _TOO_LARGE = (cl.status_code.INVALID_WORK_GROUP_SIZE, cl.status_code.OUT_OF_RESOURCES)
-"""How launches are refused of work-groups that are too large for a kernel."""
+"""Errors of launches with work-groups that are too large for a kernel."""
 _ORPHAN_DEADLINE_S = round(TRIAL_DEADLINE_S + 30)
 """A parent would have ended it by then."""
 
@@ -126,7 +126,7 @@ def _verdict(request: TrialRequest) -> Verdict:
         opened = _opened(request.device)
     except DeviceError as error:
         return Verdict(usable=False, reason=str(error))
-    rates = race(opened, request)
+    rates = measure_rates(opened, request)
     for number in fastest_first(rates) or [0]:
         verdict = _verdict_of(opened, request, request.tunings[number])
         if verdict.usable or verdict.local_limit or verdict.unlawful:
@@ -155,7 +155,7 @@ def _local_limit(opened: DeviceContext, request: TrialRequest, tuning: Tuning) -
     """
     info = cl.kernel_work_group_info
     limits: list[int] = []
-    # Those behind one that failed may not build.
+    # Programs behind one that failed may not build.
     with contextlib.suppress(DeviceError, cl.Error):
         for file, accumulator in request.programs:
             program = opened.program(file, accumulator, tuning)
@@ -168,14 +168,14 @@ def _local_limit(opened: DeviceContext, request: TrialRequest, tuning: Tuning) -
 
 
 def _compare(opened: DeviceContext, request: TrialRequest, tuning: Tuning) -> Verdict:
-    """Fold the same data in several ways; all must agree, and with NumPy where it can say."""
+    """Fold the same data in several ways; all must agree, and with NumPy where that is exact."""
     for values, rounds in samples(request.accumulator):
         inputs = inputs_of(request.accumulator, values)
         sample = _Sample(values, [_uploaded(opened, one) for one in inputs], rounds)
-        ways = (_wrong, _wrong_by_key, _wrong_choice)
-        wrong = next(filter(None, (way(opened, request, tuning, sample) for way in ways)), "")
-        if wrong:
-            return Verdict(usable=False, reason=wrong)
+        ways = (_mismatch, _mismatch_by_key, _mismatch_of_choice)
+        mismatch = next(filter(None, (way(opened, request, tuning, sample) for way in ways)), "")
+        if mismatch:
+            return Verdict(usable=False, reason=mismatch)
     return Verdict(usable=True, reason="it built and ran right")
 
 
@@ -184,9 +184,9 @@ class _Sample(NamedTuple):
 
     values: InputArrays
     buffers: list[cl.Buffer]
-    """Of each input, as it is stored."""
+    """Buffers of each input, as it is stored."""
     rounds: bool
-    """Whether what rounds is to agree on them."""
+    """True: fields that round are compared, too."""
 
 
 def _uploaded(opened: DeviceContext, array: np.ndarray) -> cl.Buffer:
@@ -194,8 +194,8 @@ def _uploaded(opened: DeviceContext, array: np.ndarray) -> cl.Buffer:
     return cl.Buffer(opened.context, flags, hostbuf=array)
 
 
-def _wrong(opened: DeviceContext, request: TrialRequest, tuning: Tuning, sample: _Sample) -> str:
-    """Fold all elements into one output; say what is wrong with it, if anything is."""
+def _mismatch(opened: DeviceContext, request: TrialRequest, tuning: Tuning, sample: _Sample) -> str:
+    """Fold all elements into one output; return a description of a mismatch, or ''."""
     accumulator = request.accumulator
     ways = [boxes for kernel in request.kernels for boxes in _WAYS.get(kernel, ())]
     if accumulator.uses_index:  # which gaps move
@@ -210,21 +210,21 @@ def _wrong(opened: DeviceContext, request: TrialRequest, tuning: Tuning, sample:
     first = done = _folded(opened, accumulator, tuning, buffers, ways[0])
     for boxes in ways:
         done = first if boxes is ways[0] else _folded(opened, accumulator, tuning, buffers, boxes)
-        wrong = answers.wrong(done, first, rounds=sample.rounds)
-        if wrong:
-            return wrong
+        mismatch = answers.mismatch(done, first, rounds=sample.rounds)
+        if mismatch:
+            return mismatch
     if "flat" not in request.kernels:
         return ""
-    # As threads that read do, too.
+    # Threads that read fold on such a queue.
     queue, boxes = opened.queue(here=True), _WAYS["flat"][0]
     done = _folded(opened, accumulator, tuning, buffers, boxes, queue)
-    return answers.wrong(done, first, rounds=sample.rounds)
+    return answers.mismatch(done, first, rounds=sample.rounds)
 
 
-def _wrong_by_key(
+def _mismatch_by_key(
     opened: DeviceContext, request: TrialRequest, tuning: Tuning, sample: _Sample
 ) -> str:
-    """Fold elements by key, a few outputs of each; say what is wrong, if anything is."""
+    """Fold elements by key, a few outputs of each; return a description of a mismatch, or ''."""
     accumulator = request.accumulator
     ways = [(way, local) for way in BY_KEY for local in (True, False) if way in request.kernels]
     ways = [(way, local) for way, local in ways if local or way == BY_KEY[0]]
@@ -245,16 +245,16 @@ def _wrong_by_key(
             )
             fold.add(sample.buffers, buffer, layout)
             done = fold.finish()
-            wrong = answers.wrong(done, done, rounds=sample.rounds)
-            if wrong:
-                return f"{wrong}, of {shape} by key along {axes}"
+            mismatch = answers.mismatch(done, done, rounds=sample.rounds)
+            if mismatch:
+                return f"{mismatch}, of {shape} by key along {axes}"
     return ""
 
 
-def _wrong_choice(
+def _mismatch_of_choice(
     opened: DeviceContext, request: TrialRequest, tuning: Tuning, sample: _Sample
 ) -> str:
-    """Choose among elements by their ranks; say what is wrong, if anything is."""
+    """Choose among elements by their ranks; return a description of a mismatch, or ''."""
     if CHOOSE not in request.kernels:
         return ""
     depth, outputs = _KEPT

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 IDLE_S = 10.0
-"""How long a child is kept that nobody asks anything, in seconds."""
+"""Seconds for which an idle child is kept."""
 MOST_REQUESTS = 128
-"""That one child answers: drivers keep what they have compiled, some megabytes of each."""
+"""Requests that one child answers: drivers keep some megabytes of each program."""
 _PROGRAM = ("-m", "chunkfold.kernels.tuning.trial_child")
 
 

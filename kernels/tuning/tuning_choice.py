@@ -22,15 +22,15 @@ from chunkfold.kernels.tuning.work_groups import work_group_size
 
 @dataclass(frozen=True)
 class TuningChoice:
-    """A tuning, and what speaks for it."""
+    """A tuning, and why it was chosen."""
 
     tuning: Tuning
     rivals: tuple[tuple[Tuning, float], ...]
-    """Those that were measured, and bytes per second; empty if there was but one."""
+    """Tunings that were measured, and bytes per second; empty for a single one."""
     why: str = ""
-    """What settled it: a measurement, or the table."""
+    """The reason: a measurement, or the table."""
     passed_over: tuple[tuple[str, str], ...] = ()
-    """What was tried before and did not work, and what came of it."""
+    """Tunings that were tried before and failed, and the reasons."""
 
     def __str__(self) -> str:
         if not self.rivals:
@@ -94,7 +94,7 @@ def chosen(
     for wanted, why in _attempts(
         distinct(equals, kernel_files(equals[0].folds(kernels))) for equals in found
     ):
-        equals, verdict = settled(device, accumulator, *wanted, kernels=kernels)
+        equals, verdict = try_tunings(device, accumulator, *wanted, kernels=kernels)
         if verdict.usable:
             rivals = tuple(zip(equals, verdict.rates, strict=True)) if verdict.rates else ()
             told = f"{why}: {_rates(rivals)}" if rivals else why
@@ -109,9 +109,9 @@ def chosen(
 def _useless(
     device: Device, accumulator: Accumulator, failures: Sequence[tuple[Tuning, Verdict]]
 ) -> BuildError:
-    """Say why no tuning works: what the compiler says of the plainest, and every other reason once.
+    """Return the error that no tuning works: the plainest one's log, and all other reasons once.
 
-    What does not compile does so in no shape.
+    A reduction that does not compile in one shape does so in none.
     """
     logs = [verdict.log for _, verdict in failures if verdict.log]
     shapes: dict[str, dict[str, None]] = {}
@@ -126,10 +126,10 @@ def _useless(
     return BuildError(f"no kernel for {accumulator.origins} works on {device}. {told}")
 
 
-def settled(
+def try_tunings(
     device: Device, accumulator: Accumulator, *equals: Tuning, kernels: Collection[str] = FOLDS
 ) -> tuple[tuple[Tuning, ...], Verdict]:
-    """Try tunings, in smaller work-groups if their kernels allow no larger; say what came of it."""
+    """Try tunings, in smaller work-groups if kernels need them; return tunings and verdict."""
     alike = accumulator.alike
     launched = equals[0].folds(kernels)
     verdict = verdict_of(TrialRequest(device, alike, equals, launched))
@@ -151,7 +151,7 @@ def _attempts(
 ) -> Iterator[tuple[tuple[Tuning, ...], str]]:
     """Try equals together; each by itself, should that come to nothing: one may crash the child.
 
-    Beside each attempt stands what would settle the choice by it.
+    Each attempt comes with the reason of a choice by it.
     """
     for equals in found:
         why = "the table has one shape for it"

@@ -16,10 +16,10 @@ Shape = Callable[[Device, Accumulator, str], tuple[Tuning, ...]]
 
 
 class _Row(NamedTuple):
-    """What suits a kind of device."""
+    """The shapes and variants of a kind of device."""
 
     shapes: Shape
-    """Those of which a measurement chooses."""
+    """Returns shapes among which a measurement chooses."""
     variants: tuple[str, ...]
     """Best first."""
     why: str
@@ -33,15 +33,15 @@ _TABLE = {
     "gpu": _Row(gpu_shapes, ("sub_group", "work_group", "tree"), _TOGETHER),
     "accelerator": _Row(gpu_shapes, ("sub_group", "work_group", "tree"), _TOGETHER),
 }
-"""By kind of device."""
+"""Rows by kind of device."""
 _NEEDS = {"work_group": "work_group_functions", "sub_group": "sub_groups"}
-"""What devices must be capable of, for a variant with built-ins."""
+"""Capabilities that variants with built-ins need."""
 
 
 def why_not(device: Device, accumulator: Accumulator, variant: str) -> str | None:
     """Say why a variant cannot fold this accumulator on this device by rule; None if it can.
 
-    What the device lacks comes first: nothing helps against that.
+    A capability that the device lacks comes first: it has no remedy.
     """
     if variant == "tree":
         return None
@@ -62,7 +62,7 @@ def tiers(device: Device, accumulator: Accumulator) -> Iterator[tuple[Tuning, ..
     """
     row = _TABLE[device.kind]
     others: list[str] = []
-    """What speaks against variants that stand before."""
+    """Reasons against the variants before."""
     for variant in row.variants:
         against = why_not(device, accumulator, variant)
         if against is None:

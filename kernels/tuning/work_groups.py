@@ -1,4 +1,4 @@
-"""How large work-groups may be, and whether their counters fit local memory."""
+"""Sizes of work-groups, by the device's limits and local memory."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.device.device import Device
 
 _COUNTER_BYTES = 4
-"""Of a counter in local memory (kernels/cl/tables.clh)."""
+"""Bytes of a counter in local memory (kernels/cl/tables.clh)."""
 
 
-def local_tables(device: Device, accumulator: Accumulator) -> bool:
-    """Whether a work-group's counters fit local memory, and leave a quarter of it.
+def fits_local_memory(device: Device, accumulator: Accumulator) -> bool:
+    """Return True if a work-group's counters fit local memory, and leave a quarter of it.
 
     Limbs stay in global memory: little is deposited in them.
     """
@@ -29,7 +29,7 @@ def work_group_size(
     """
     # acc_t may be padded to the alignment of its widest field, and is never empty.
     scratch = (accumulator.item_bytes + 7) // 8 * 8 or 4
-    tables = _COUNTER_BYTES * accumulator.entries if local_tables(device, accumulator) else 0
+    tables = _COUNTER_BYTES * accumulator.entries if fits_local_memory(device, accumulator) else 0
     size = min(
         wanted,
         kernel_limit,

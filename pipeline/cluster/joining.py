@@ -23,7 +23,7 @@ from chunkfold.cluster.starting import (
 )
 from chunkfold.deadline import ended, with_deadline
 from chunkfold.errors import ClusterError
-from chunkfold.planning.staffing import THREADS, Post
+from chunkfold.planning.workers import THREADS, Post
 from chunkfold.settings import wait_seconds
 
 

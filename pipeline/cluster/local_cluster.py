@@ -29,7 +29,7 @@ from chunkfold.cluster.starting import (
 from chunkfold.deadline import ended
 from chunkfold.errors import ClusterError, DeviceError
 from chunkfold.kernels import Device, devices
-from chunkfold.planning.staffing import THREADS, Post, posts
+from chunkfold.planning.workers import THREADS, Post, posts
 from chunkfold.plural import counted
 from chunkfold.settings import dashboard_address, wait_seconds
 from chunkfold.worker.worker_device import RESOURCE, DevicePlugin

@@ -16,7 +16,7 @@ from distributed.security import Security
 
 from chunkfold.cluster.security import ENCRYPTED, Role, security_for, tls_words
 from chunkfold.errors import ClusterError, DeviceError, PlanError
-from chunkfold.planning.staffing import Post
+from chunkfold.planning.workers import Post
 
 _WITHOUT_PORTS = ("inproc", "ucx")
 """Schemes whose addresses Dask does not take apart."""

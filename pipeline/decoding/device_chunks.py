@@ -14,7 +14,7 @@ from chunkfold.decoding.file_runs import chunks_touched
 from chunkfold.kernels.decode.codec_chain import BLOSC_COMPRESSORS, PLAIN, CodecChain
 from chunkfold.kernels.decode.stored_chunks import StoredChunks, boxes_of, in_places
 from chunkfold.kernels.feed.commands import UNKNOWN, Runs
-from chunkfold.kernels.feed.file_states import file_states
+from chunkfold.kernels.feed.native import file_states
 from chunkfold.stores.expected import Expected
 from chunkfold.stores.objects import LocalObjects
 

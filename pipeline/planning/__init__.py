@@ -1,1 +1,1 @@
-"""What a reduction will do is decided before it starts: pure functions, and the plan they make."""
+"""Plan a reduction before it starts: pure functions, and the plan that they make."""

@@ -1,4 +1,4 @@
-"""What blocks are given beside the work that they have in common: constants, and data of theirs."""
+"""Data that blocks are given in addition to the work that they have in common."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from dask.sizeof import sizeof
 
 from chunkfold.planning.broadcast_inputs import BroadcastInput
 from chunkfold.planning.group_keys import PackedKeys
-from chunkfold.planning.grouping import AnyKeys
-from chunkfold.planning.own_keys import OwnKeys
+from chunkfold.planning.grouping import AnyKeys, OwnKeys
 from chunkfold.sources.dask_division import Own
 from chunkfold.sources.dask_source import DaskSource
 from chunkfold.sources.source import Source
 
 
 class Constants(NamedTuple):
-    """What all blocks of a run read beside their sources."""
+    """Inputs that all blocks of a run read in addition to their sources."""
 
     keys: AnyKeys | None = None
     held: tuple[BroadcastInput, ...] = ()
     beside: tuple[Constants, ...] = ()
-    """Of other questions that the same read answers."""
+    """Constants of the other questions that the same read answers."""
 
     @property
     def nbytes(self) -> int:
@@ -53,28 +52,28 @@ class PackedConstants(NamedTuple):
 
 @dataclass(frozen=True)
 class BlockData:
-    """What a block has of its sources beside what all blocks of a run have."""
+    """The parts of sources that one block alone is given."""
 
     sources: Mapping[int, Source] = field(default_factory=dict)
     """By their numbers among a run's."""
     tasks: Own = field(default_factory=Own)
-    """What the block computes of them."""
+    """Tasks that compute chunks of these sources."""
 
     def __sizeof__(self) -> int:
         return sum(map(sizeof, (*self.sources.values(), *self.tasks.graph.values())))
 
 
 Brings = Callable[[Source], bool]
-"""Whether blocks bring what they read of a source."""
+"""Tells if blocks bring what they read of a source."""
 
 
 def to_workers(source: Source) -> bool:
-    """Whether blocks bring a source to workers: its elements, or which parts of it they read."""
+    """Tell if blocks bring a source to workers: its elements, or which parts of it they read."""
     return not source.travels or len(source.origins) > 1
 
 
 def to_a_graph(source: Source) -> bool:
-    """Whether blocks bring a source in a graph of Dask's: what is in memory, or Dask's already.
+    """Tell if blocks bring a source in a graph of Dask's: one in memory, or Dask's already.
 
     Other objects of this process are in the graph themselves, and read by its tasks.
     """
@@ -83,6 +82,6 @@ def to_a_graph(source: Source) -> bool:
     )
 
 
-def in_this_process(source: Source) -> bool:
-    """Whether blocks bring a source where they run in the process that has it."""
+def to_this_process(source: Source) -> bool:
+    """Tell if blocks bring a source where they run in the process that has it."""
     return not source.travels and not source.here

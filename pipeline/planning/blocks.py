@@ -1,10 +1,11 @@
-"""Cut the leaves of a plan into blocks of about equal work: pure integer functions."""
+"""The blocks that leaves are cut into, and the tree that their partials are combined in."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -19,7 +20,7 @@ TO_PARTIAL, LARGEST_BYTES = 128, 4 << 30
 MOST_IDLE = 0.1
 """The part of workers' turns, at most, that are left without a tile where tiles are whole."""
 BLOCKS_PER_WORKER = 4
-"""How finely work is cut where it is small, so that several workers end together."""
+"""Blocks for each worker where work is small, so that several workers end together."""
 
 
 @dataclass(frozen=True)
@@ -30,18 +31,18 @@ class Block:
     tiles: tuple[int, int]
     """First tile, and the one behind the last."""
     parts: tuple[int, int]
-    absent: bytes = b""
-    """A bit for each leaf, tile by tile, which is 1 where nothing of it is stored; empty: none."""
+    unstored: bytes = b""
+    """A bit for each leaf, tile by tile: 1 where nothing of it is stored; empty: none is so."""
     objects: Mapping[tuple[int, int, int], bytes] = field(default_factory=dict)
     """By tile, part and input: the bytes of each object that the leaf touches, in C order, 0 where
-    none is stored, packed by zlib. Not of leaves that are absent, nor of those whose objects all
-    have the size that the run's terms name."""
+    none is stored, packed by zlib. Leaves of which nothing is stored have no entry, nor have those
+    whose objects all have the size that the run's terms name."""
     passed: bytes = b""
-    """As `absent`: 1 where a leaf need not be read."""
+    """As `unstored`: 1 where a leaf need not be read."""
 
-    def absent_parts(self, tile: int) -> np.ndarray:
+    def unstored_parts(self, tile: int) -> np.ndarray:
         """Return which of the parts of a tile are not stored: bool, (parts,)."""
-        return self._bits(self.absent, tile)
+        return self._bits(self.unstored, tile)
 
     def passed_parts(self, tile: int) -> np.ndarray:
         """Return which of the parts of a tile need not be read: bool, (parts,)."""
@@ -56,21 +57,21 @@ class Block:
         return bits[at : at + last - first]
 
     def of_leaf(self, leaf: tuple[int, int], called: tuple[int, int]) -> Block:
-        """Return a block of one of its leaves, by tile and part, which is called by others then."""
+        """Return a block of one of its leaves, by tile and part, and number it as `called`."""
         tile, part = leaf
-        absent = b"\x80" if self.absent_parts(tile)[part - self.parts[0]] else b""
+        unstored = b"\x80" if self.unstored_parts(tile)[part - self.parts[0]] else b""
         objects = {
             (*called, number): known
             for (*at, number), known in self.objects.items()
             if (*at,) == leaf
         }
         tiles, parts = ((n, n + 1) for n in called)
-        return Block(self.number, tiles, parts, absent, objects)
+        return Block(self.number, tiles, parts, unstored, objects)
 
 
 def cut_blocks(
     costs: np.ndarray,
-    absent: np.ndarray,
+    unstored: np.ndarray,
     workers: int,
     partial_bytes: int,
     *,
@@ -87,7 +88,7 @@ def cut_blocks(
     ----------
     costs
         Of each leaf, in decoded bytes that take as long: (tiles, parts).
-    absent
+    unstored
         Which leaves have nothing stored: bool, of the same shape.
     workers
         Among whom blocks are to be shared.
@@ -123,7 +124,7 @@ def cut_blocks(
     for number, (tiles, parts) in enumerate(_runs(costs, of_tiles, wanted, whole=whole)):
         bits = (
             np.packbits(within).tobytes() if within.any() else b""
-            for within in (one[slice(*tiles), slice(*parts)] for one in (absent, over))
+            for within in (one[slice(*tiles), slice(*parts)] for one in (unstored, over))
         )
         missing, left_out = bits
         blocks.append(Block(number, tiles, parts, missing, passed=left_out))
@@ -163,3 +164,49 @@ def even_runs(costs: Sequence[float] | np.ndarray, wanted: float) -> list[TileRa
     cuts = np.unique(np.searchsorted(reached, marks, side="left") + 1)
     bounds = [0, *(int(cut) for cut in cuts if cut < len(costs)), len(costs)]
     return list(itertools.pairwise(bounds))
+
+
+FAN_IN = (2, 8)
+"""Large, and small partials that one combine takes: powers of two, so that growth keeps whole
+subtrees."""
+LARGE_BYTES = 1 << 20
+"""From here on what partials hold while they wait for each other weighs more than another task."""
+
+
+def fan_in(partial_bytes: int) -> int:
+    """Return how many partials of a size one combine takes."""
+    return FAN_IN[partial_bytes < LARGE_BYTES]
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A tree over some blocks; level 0 are these, the last level is the root."""
+
+    blocks: int
+    fan_in: int
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Nodes of each level.
+
+        >>> Tree(20, 8).sizes, Tree(1, 2).sizes
+        ((20, 3, 1), (1,))
+        """
+        sizes = [self.blocks]
+        while sizes[-1] > 1:
+            sizes.append(-(-sizes[-1] // self.fan_in))
+        return tuple(sizes)
+
+    @property
+    def levels(self) -> int:
+        """Rounds of combining."""
+        return len(self.sizes) - 1
+
+    def children(self, level: int, node: int) -> range:
+        """Return the nodes of level - 1 that a node combines.
+
+        >>> Tree(20, 8).children(1, 2)
+        range(16, 20)
+        """
+        first = node * self.fan_in
+        return range(first, min(first + self.fan_in, self.sizes[level - 1]))

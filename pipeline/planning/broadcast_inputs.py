@@ -15,7 +15,7 @@ from chunkfold.errors import DeviceError, PlanError, SourceError
 from chunkfold.grid import Axis, Piece
 from chunkfold.kernels import CATALOGUE, Monoid, as_monoid
 from chunkfold.kernels.catalogue.named import divides_by_weights, is_known
-from chunkfold.kernels.catalogue.weight_checks import are_negative
+from chunkfold.kernels.catalogue.weighted import are_negative
 from chunkfold.kernels.dtypes import stored_name
 from chunkfold.kernels.strides import c_strides
 from chunkfold.positions import crossed
@@ -30,7 +30,7 @@ from chunkfold.stores.addresses import NO_OPTIONS
 from chunkfold.units import size_text
 
 MOST_BYTES = 256 << 20
-"""Of one such input."""
+"""Bytes of one such input, at most."""
 WEIGHTED = tuple(
     name
     for name, one in CATALOGUE.items()
@@ -44,15 +44,15 @@ class BroadcastInput:
     """An input with some of the data's axes, the same along all others."""
 
     name: str
-    """How messages call it."""
+    """The name that messages use."""
     axes: tuple[int, ...]
-    """Of the data, ascending."""
+    """Axes of the data, ascending."""
     values: np.ndarray
     """Over what is selected of these axes, C-contiguous."""
 
     @property
     def floats(self) -> bool:
-        """Whether its numbers may have fractions."""
+        """True if its numbers may have fractions."""
         return self.values.dtype.kind == "f"
 
     @cached_property
@@ -101,7 +101,7 @@ def without_negative(
 ) -> BroadcastInput:
     """Refuse weights below zero where they say how often elements are there, before any read.
 
-    Those that are below zero by rounding only, as the cosine of 90 degrees in float32, are made
+    Weights that are below zero by rounding only, as the cosine of 90 degrees in float32, are made
     zero.
 
     Raises
@@ -123,7 +123,7 @@ def without_negative(
     along = ", ".join(repr(one) if isinstance(one, str) else f"axis {one}" for one in names)
     raise PlanError(
         f"{weights.name}: {values[first]} is below zero, but weights of {', '.join(dividing)} say "
-        f"how often an element is there: the first such stands at {place} along {along}; give zero "
+        f"how often an element counts: the first is at {place} along {along}; give zero "
         "or more"
     )
 
@@ -202,7 +202,7 @@ def _opened(
     if array.nbytes > MOST_BYTES:
         raise PlanError(
             f"{name}: {size_text(array.nbytes)} are more than the {size_text(MOST_BYTES)} that "
-            "each worker holds of it: give it as a second source, with an op of two inputs such "
+            "each worker keeps of it: give it as a second source, with an op of two inputs such "
             "as 'weighted_mean'"
         )
     try:

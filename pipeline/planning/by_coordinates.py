@@ -42,7 +42,7 @@ def by_positions(options: Options, data: Source | DataArrays) -> Options:
 
     def coordinate(dim: str) -> xarray.DataArray | None:
         if isinstance(data, DataArrays):
-            return coordinate_of(data.arrays[0], dim)
+            return index_coordinate(data.arrays[0], dim)
         return stored_coordinate(data, dim)
 
     names = axis_names(data, range(len(data.shape))) or []
@@ -97,7 +97,7 @@ def positions(options: Options, data: Named, coordinate: CoordinateOf) -> Mappin
         held = coordinate(dim)
         if held is None:
             others = [repr(name) for name in names if name != dim and coordinate(name) is not None]
-            have = f"; there are those of {', '.join(others)}" if others else ", nor has any other"
+            have = f", but {', '.join(others)} have" if others else ", nor has any other"
             raise PlanError(
                 f"{data.name}: axis {dim!r} has no coordinate{have}: select of it by positions, "
                 "with selection"
@@ -109,7 +109,7 @@ def positions(options: Options, data: Named, coordinate: CoordinateOf) -> Mappin
     return found
 
 
-def coordinate_of(array: Any, dim: str) -> xarray.DataArray | None:
+def index_coordinate(array: Any, dim: str) -> xarray.DataArray | None:
     """Return the coordinate of an axis of what xarray holds; None if it has none."""
     if dim not in array.indexes:
         return None

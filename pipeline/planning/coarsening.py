@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -22,8 +22,9 @@ from chunkfold.sources.axis_names import (
 
 _MOST_WINDOW = 1 << 40
 """Elements of a window, at most: no axis has as many."""
-BOUNDARIES = ("exact", "trim", "pad")
-Boundary = str | Mapping[int | str, str]
+_End = Literal["exact", "trim", "pad"]
+BOUNDARIES = get_args(_End)
+Boundary = _End | Mapping[int | str, _End]
 
 
 def check_windows(coarsen: Any, boundary: Any) -> None:

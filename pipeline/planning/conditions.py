@@ -13,7 +13,7 @@ tuple of these."""
 
 
 def is_condition(where: Any) -> bool:
-    """Whether it is a condition, rather than a mask."""
+    """Tell if it is a condition, rather than a mask."""
     return isinstance(where, str) or callable(where)
 
 

@@ -1,4 +1,4 @@
-"""Which group each element is in, as workers have it."""
+"""The keys of elements: the number of the group that each is in, as workers have them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LabelCodes:
     """The number of one label of each element, along some axes; the same along all others."""
 
     axes: tuple[int, ...]
-    """Of the source, ascending."""
+    """Axes of the source, ascending."""
     codes: np.ndarray
     """Integers over what is selected of these axes; -1 of what has no label."""
     count: int
@@ -61,7 +61,7 @@ class Keys:
 
     factors: tuple[LabelCodes, ...]
     strides: tuple[int, ...]
-    """What a label more of each is to the number of a group."""
+    """The difference that the next label of each factor makes to the number of a group."""
     count: int
     """Number of groups."""
     _counted: dict[tuple[tuple[int, int], ...], np.ndarray] = field(default_factory=dict)
@@ -92,12 +92,12 @@ class Keys:
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """Those of all labels, ascending."""
+        """The axes of all labels, ascending."""
         return tuple(sorted({axis for one in self.factors for axis in one.axes}))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all of them as they are held."""
+        """Bytes of all keys in memory."""
         return sum(one.codes.nbytes for one in self.factors)
 
     @property
@@ -134,7 +134,7 @@ class Keys:
         return self.axes
 
     def device_bytes(self, leaf_elements: int) -> int:
-        """Return what a block has of them on its device and beside it, at most."""
+        """Return the bytes that a block has of them on its device and on the host, at most."""
         whole, leaf = 4 * self.size, 4 * leaf_elements
         return min(whole, DEVICE_KEYS_BYTES + leaf) + min(whole, leaf)
 
@@ -177,8 +177,8 @@ class Keys:
     def of_some(self, reach: Slices) -> tuple[Keys, np.ndarray] | None:
         """Return the keys among the groups that may be in a box alone, and which these are.
 
-        None if all may be, or if labels are more than each block should have a copy of. Of several
-        labels it is every combination of those that are there.
+        None if all may be, or if labels are more than each block should have a copy of. Several
+        labels give every combination of those in the box.
 
         Parameters
         ----------
@@ -208,7 +208,7 @@ class Keys:
     def counts(self, place: Slices) -> np.ndarray:
         """Count the keys of each group at a place: int64, (count,), not to be written to.
 
-        Those of the latest places are kept: what lies above each other has the same.
+        Counts of the latest places are kept: leaves that differ along other axes have the same.
         """
         name = place_key(place)
         if name not in self._counted:
@@ -231,7 +231,7 @@ class PackedKeys:
     """Keys on their way to a worker."""
 
     factors: tuple[tuple[tuple[int, ...], bytes, str, tuple[int, ...]], ...]
-    """Of each label its axes, its codes packed, and their dtype and shape."""
+    """For each label its axes, its codes packed, and their dtype and shape."""
     counts: tuple[int, ...]
     strides: tuple[int, ...]
     count: int

@@ -1,31 +1,107 @@
-"""Groups of elements that have the same labels: how many, and which element is in which."""
+"""Groups of elements that have the same labels: their number, and the group of each element."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
 
+from chunkfold.boxes import Slices
 from chunkfold.errors import PlanError
-from chunkfold.grid import Axis
+from chunkfold.grid import Axis, Piece
+from chunkfold.kernels import Accumulator, Packing, bind
+from chunkfold.kernels.catalogue.histograms import bin_number
 from chunkfold.planning.asked_labels import Asked, asked_labels
 from chunkfold.planning.group_keys import Keys, LabelCodes
 from chunkfold.planning.label_axes import laid
 from chunkfold.planning.options import Options
-from chunkfold.planning.own_keys import OwnKeys
 from chunkfold.positions import crossed
 from chunkfold.sources.any_labels import GroupsOfLabel, any_labels, numbers_of
 from chunkfold.sources.axis_names import Named
-from chunkfold.sources.bins import Bins, Intervals
+from chunkfold.sources.bins import Bins, Intervals, edges_for
 from chunkfold.sources.label_numbers import narrow
 from chunkfold.sources.labels import GivenLabels
 
+_DEVICE_COPIES = 3
+"""Numbers that a device has of each of a leaf's elements: folded, and copied, of two sizes."""
+
+
+@dataclass(frozen=True, eq=False)
+class OwnKeys:
+    """The number of the interval that each element is in: devices compute it of the element."""
+
+    axes: tuple[int, ...]
+    """The axes of the source that are reduced."""
+    intervals: Intervals
+
+    nbytes = 0
+
+    @property
+    def count(self) -> int:
+        """Number of groups."""
+        return len(self.intervals.edges) - 1
+
+    def along(self, axes: Sequence[int]) -> OwnKeys:
+        """Return them with axes that are numbered otherwise: by their places in `axes`, so far."""
+        return replace(self, axes=tuple(axes[n] for n in self.axes))
+
+    def reordered(self, along: Callable[..., Any]) -> OwnKeys:
+        """Return them in another order along axes: elements bring theirs."""
+        del along
+        return self
+
+    def box_axes(self, ndim: int) -> tuple[int, ...]:
+        """Return the axes that keys have in a box of so many: each element has its own."""
+        return tuple(range(ndim))
+
+    def device_bytes(self, leaf_elements: int) -> int:
+        """Return what a block has of them on its device, at most."""
+        return _DEVICE_COPIES * np.dtype(np.int32).itemsize * leaf_elements
+
+    def place(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Slices:
+        """Return where the keys are of a part of a leaf: nowhere."""
+        del pieces, within
+        return ()
+
+    def packed(self) -> OwnKeys:
+        """Return them as they travel."""
+        return self
+
+    def unpacked(self) -> OwnKeys:
+        """Return them as they were."""
+        return self
+
+    def accumulator(self, dtype: np.dtype, packing: Packing | None, name: str) -> Accumulator:
+        """Return what a device folds single elements into to number them.
+
+        Raises
+        ------
+        PlanError
+            If elements are of another kind than the edges.
+        MonoidError
+            If their unit does not hold the edges.
+        """
+        edges = self.intervals.edges
+        value = packing.value_dtype(dtype) if packing else dtype
+        given, wanted = (
+            one.dtype.kind if one.dtype.kind in "mMc" else "number"
+            for one in (np.empty(0, value), edges)
+        )
+        if given != wanted:
+            raise PlanError(
+                f"{name}: bins have edges of {edges.dtype}, but the elements are {value}: "
+                f"{edges_for(value)}"
+            )
+        monoid = bin_number(edges, right=self.intervals.right)
+        return bind([monoid], [dtype], packings=[packing]).accumulator
+
+
 AnyKeys = Keys | OwnKeys
-"""Held by workers, or made of the elements."""
+"""Keys that workers have, or that devices compute of the elements."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,9 +109,9 @@ class Grouping:
     """The groups of a reduction: of several labels, all combinations of these."""
 
     keys: AnyKeys
-    """Which group each element is in."""
+    """The group of each element."""
     labels: tuple[GroupsOfLabel, ...]
-    """Of each its groups, in the order of the results' axes."""
+    """Labels and their groups, in the order of the results' axes."""
 
     @property
     def count(self) -> int:
@@ -49,7 +125,7 @@ class Grouping:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """What results call these axes."""
+        """Names of these axes in results."""
         return tuple(one.axis for one in self.labels)
 
     @property
@@ -59,7 +135,7 @@ class Grouping:
 
     @property
     def name(self) -> str:
-        """How messages call the labels."""
+        """The name of the labels in messages."""
         return ", ".join(one.name for one in self.labels)
 
     @property

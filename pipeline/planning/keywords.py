@@ -2,60 +2,20 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Sequence
 from textwrap import indent
 from types import MappingProxyType
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypeVar
 
-from chunkfold.planning.coarsening import Boundary
-from chunkfold.planning.conditions import Where
-from chunkfold.planning.options import Op, Options
-from chunkfold.selections import Selection
-from chunkfold.settings import StorageOptions
-from chunkfold.sources.axis_names import AxisOption
+from chunkfold.planning.option_table import Keywords, Op, meanings
+from chunkfold.planning.options import Options
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MARK = re.compile(r"^op, options\n(?: {4}.*\n)+", re.MULTILINE)
-"""What stands in a docstring where the options are told."""
-
-
-class Keywords(TypedDict, total=False):
-    """The fields of `Options` but `op`, for those who check types: a test sees that they agree."""
-
-    axis: AxisOption
-    keepdims: bool
-    coarsen: Mapping[int | str, int] | None
-    boundary: Boundary
-    dtype: Any
-    ddof: float
-    skipna: bool | None
-    where: Where
-    weights: Any
-    min_count: int
-    initial: Any
-    mask_and_scale: bool
-    selection: Selection
-    sel: Mapping[str, Any] | None
-    sel_method: str | None
-    sel_tolerance: Any
-    allow_empty: bool
-    mode: str
-    variant: str | None
-    decode: str
-    memory: int | str | None
-    on_bad_chunk: str
-    on_missing_chunk: str
-    storage_options: StorageOptions | None
-    allow_targets: str | Sequence[str] | None
-    by: Any
-    by_axis: AxisOption
-    groups: Any
-    resample: Mapping[str, Any] | None
+"""The entry of a docstring that the options replace."""
 
 
 class _Unsaid(str):
@@ -85,7 +45,7 @@ _ELSEWHERE = MappingProxyType(
         "windows": "coarsen",
     }
 )
-"""What other tools call options, to suggest ours."""
+"""Names of other tools for options, to suggest ours."""
 
 
 def nearest_option(name: str) -> str | None:
@@ -133,51 +93,22 @@ def options_of(op: Op | Sequence[Op], keywords: Keywords) -> Options:
 def with_options(function: F) -> F:
     """Show `help` and editors what a function's `op` and `**options` are.
 
-    Its signature gets the fields of `Options`, and its docstring their meanings, where it has an
-    entry `op, options`.
+    Its signature gets the rows of the table of options, and its docstring their meanings, where it
+    has an entry `op, options`.
     """
-    own, shown = inspect.signature(function), []
-    options = {one.name: _parameter(one.name, one.type, one.default) for one in fields(Options)}
-    for name, parameter in own.parameters.items():
-        if name in options:
-            shown.append(options.pop(name))
-        elif parameter.kind is not inspect.Parameter.VAR_KEYWORD:
-            shown.append(parameter)
-    by_keyword = inspect.Parameter.KEYWORD_ONLY
-    first = [one for one in shown if one.kind is not by_keyword]
-    others = [one for one in shown if one.kind is by_keyword]
-    keywords = [one.replace(kind=by_keyword) for one in options.values()]
-    parameters = [*first, *keywords, *others]
+    own, keyword = inspect.signature(function), inspect.Parameter.KEYWORD_ONLY
+    options = [
+        inspect.Parameter(
+            name, keyword, default=getattr(Options, name), annotation=of.__forward_arg__
+        )
+        for name, of in Keywords.__annotations__.items()
+        if name not in own.parameters
+    ]
+    named = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    first = [one for one in named if one.kind is not keyword]
+    parameters = [*first, *options, *(one for one in named if one.kind is keyword)]
     setattr(function, "__signature__", own.replace(parameters=parameters))  # noqa: B010
     if function.__doc__:  # which Python leaves out where it is told to
         told = "".join(f"{name}\n{indent(doc, '    ')}\n" for name, doc in meanings().items())
         function.__doc__ = _MARK.sub(lambda _: told, inspect.cleandoc(function.__doc__))
     return function
-
-
-def meanings() -> dict[str, str]:
-    """Return what each field of `Options` means: the text under it; none where there is no source.
-
-    >>> meanings()["keepdims"]
-    'Keep reduced axes with size one.'
-    """
-    try:
-        (declared,) = ast.parse(inspect.getsource(Options)).body
-    except OSError:
-        return {}
-    assert isinstance(declared, ast.ClassDef)
-    names = {one.name for one in fields(Options)}
-    found = {}
-    for field, below in zip(declared.body, declared.body[1:], strict=False):
-        match field, below:
-            case (
-                ast.AnnAssign(target=ast.Name(id=name)),
-                ast.Expr(value=ast.Constant(value=str(text))),
-            ) if name in names:
-                found[name] = inspect.cleandoc(text)
-    return found
-
-
-def _parameter(name: str, of: Any, default: Any) -> inspect.Parameter:
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    return inspect.Parameter(name, kind, default=default, annotation=of)

@@ -92,8 +92,8 @@ def _named(
 def _by_extents(given: GivenLabels, source: Named, reduced: set[int]) -> Sequence[int | None]:
     """Find the axes that have the extents of labels: the only ones, or the last ones.
 
-    Of several those that are reduced: groups are made of no others. Axes of one element are left
-    out where no axes fit otherwise.
+    If several axes fit, those that are reduced are taken: groups are made of no others. Axes of one
+    element are left out where no axes fit otherwise.
     """
     each = range(len(source.shape))
     wide = [n for n, size in enumerate(given.shape) if size != 1]
@@ -114,7 +114,7 @@ def _by_extents(given: GivenLabels, source: Named, reduced: set[int]) -> Sequenc
     found = "several of its axes have" if usable else "none of its axes have"
     raise PlanError(
         f"{given.name}: labels have shape {given.shape}, and {source.name} has {source.shape}: "
-        f"{found} these extents; name those that are meant with by_axis="
+        f"{found} this shape; name those that are meant with by_axis="
     )
 
 

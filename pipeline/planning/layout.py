@@ -1,4 +1,4 @@
-"""How the leaves of a selection are numbered, and what each covers: pure integer functions."""
+"""Number the leaves of a selection, and say what each covers: pure integer functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from chunkfold.grid import Axis, Piece
 
 @dataclass(frozen=True)
 class Layout:
-    """How the leaves of a selection are numbered: by tile of outputs, then by part of a tile.
+    """A selection that is cut in leaves, which are numbered by tile, then by part of a tile.
 
     A *tile* is the outputs that one cell of kept axes gives; a *part* is one leaf of a tile.
     Both count in C order over the leaf grid. An axis of windows is kept, and each of its windows is
@@ -34,7 +34,7 @@ class Layout:
 
     @property
     def gathers(self) -> bool:
-        """Whether places are read along an axis that no slices select, as sources are read by."""
+        """True if places are read along an axis that no slice with a positive step selects."""
         return any(axis.picked is not None or axis.step < 0 for axis in self.axes)
 
     @property
@@ -60,7 +60,7 @@ class Layout:
 
     @property
     def reduced_by_window(self) -> tuple[int, ...]:
-        """Which axes of `by_window` are reduced."""
+        """The axes of `by_window` that are reduced."""
         flags = self.windowed(
             [n in self.reduced for n in range(len(self.axes))], [True] * len(self.axes)
         )

@@ -1,4 +1,4 @@
-"""What leaves are to the kernels: boxes of buffers, pure integer functions of a layout."""
+"""Describe leaves to kernels as boxes of buffers: pure integer functions of a layout."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from chunkfold.planning.layout import Layout
 
 @dataclass(frozen=True)
 class Inputs:
-    """What the boxes of a reduction depend on beside their place."""
+    """Facts about a reduction's inputs that its boxes depend on."""
 
     indexed: bool = False
-    """Whether it reads indices; if not, axes may merge freely."""
+    """True if it reads indices; if not, axes may merge freely."""
     staged: int = 1
     """Inputs that stand in buffers as the first one does."""
     held: tuple[BroadcastInput, ...] = ()
-    """Those behind them, which lack axes."""
+    """Inputs behind the staged ones, which lack axes."""
 
 
 def leaf_box(
@@ -103,7 +103,7 @@ def kept_leaf_box(
 def _indices(
     layout: Layout, pieces: Sequence[Piece], within: Sequence[slice], inputs: Inputs
 ) -> dict[str, Any]:
-    """Return what boxes are told of indices in the whole selection."""
+    """Return arguments of `box`: indices in the whole selection; none if they are not read."""
     if not inputs.indexed:
         return {}
     strides = c_strides(layout.by_window)
@@ -123,7 +123,7 @@ def _strided(
     within: Sequence[slice],
     inputs: Inputs,
 ) -> dict[str, Any]:
-    """Return what boxes are told of inputs that are not as the first is."""
+    """Return arguments of `box`: strides of inputs that lack axes; none if no input does."""
     staged, held = inputs.staged, inputs.held
     if not held:
         return {}

@@ -1,4 +1,4 @@
-"""The least and the greatest elements of leaves: which of them another read can leave out."""
+"""The least and the greatest elements of leaves, and the leaves that another read can skip."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 
 from chunkfold.axis_cuts import Cells
 from chunkfold.kernels import Packing
-from chunkfold.kernels.monoid.further import Further
+from chunkfold.kernels.monoid.finish_context import NextPass
 from chunkfold.planning.layout import Layout
 from chunkfold.sources.source import Source
 
 LeafGrid = tuple[tuple[Cells, int, int, bool], ...]
-"""Of each axis its cells, and the windows that pieces end with: see `Axis`."""
+"""For each axis its cells, and the windows that pieces end with: see `Axis`."""
 MOST_LEAVES = 1 << 20
-"""Of a plan, whose extremes are kept."""
+"""Leaves of a plan whose extremes are kept, at most."""
 _TRIED = 4
 """Leaves of a block after which it is known whether extremes tell leaves apart."""
 
@@ -30,12 +30,12 @@ class LeafExtremes:
     low: np.ndarray = field(default_factory=lambda: np.zeros(0))
     high: np.ndarray = field(default_factory=lambda: np.zeros(0))
     grid: LeafGrid = ()
-    """How that grid is cut along each axis."""
+    """The cuts of that grid along each axis."""
 
     @classmethod
-    def together(cls, several: Iterable[LeafExtremes]) -> LeafExtremes:
+    def together(cls, several: Iterable[LeafExtremes | None]) -> LeafExtremes:
         """Return the extremes of all leaves of several."""
-        given = [one for one in several if len(one.leaves)]
+        given = [one for one in several if one is not None and len(one.leaves)]
         if not given:
             return cls()
         return cls(
@@ -49,9 +49,9 @@ class LeafExtremes:
 class ExtremesFound:
     """The extremes of a block's leaves as they come, as long as they tell leaves apart."""
 
-    def __init__(self, layout: Layout, *, wanted: bool) -> None:
-        self.wanted = wanted
-        """Whether those of leaves to come are."""
+    def __init__(self, layout: Layout) -> None:
+        self.wanted = True
+        """True while the extremes of leaves to come are of use."""
         self._layout = layout
         self._seen: dict[tuple[int, int], tuple[float, float, int]] = {}
         """By tile and part: the range of a leaf, and of how many of its elements it is."""
@@ -66,7 +66,7 @@ class ExtremesFound:
             self.wanted &= self._apart()
 
     def _apart(self) -> bool:
-        """Whether leaves have little in common: less than half of what all of them reach over."""
+        """Tell if leaves have less than half of the range of all leaves in common."""
         lows, highs, _ = (np.array(one, float) for one in zip(*self._seen.values(), strict=True))
         with np.errstate(invalid="ignore", over="ignore"):
             common = np.fmin.reduce(highs) - np.fmax.reduce(lows)
@@ -88,16 +88,16 @@ class ExtremesFound:
 
 
 @dataclass(frozen=True, eq=False)
-class Passed:
-    """The leaves that a read passes over, since nothing in them counts any more."""
+class SkippedLeaves:
+    """The leaves that a read skips, since nothing in them counts any more."""
 
     grid: LeafGrid
-    """How leaves are cut along each axis."""
+    """The cuts of leaves along each axis."""
     leaves: np.ndarray
-    """Which they are, in the grid of all: bool."""
+    """The leaves that are skipped, in the grid of all: bool."""
 
     def of(self, layout: Layout) -> np.ndarray | None:
-        """Return which leaves of a layout they are: bool, (tiles, parts); None if it has others."""
+        """Return the leaves of a layout to skip: bool, (tiles, parts); None if it has others."""
         if grid_of(layout) != self.grid:
             return None
         found: np.ndarray = self.leaves[_numbers(layout)]
@@ -107,24 +107,26 @@ class Passed:
 def has_extremes(
     sources: Sequence[Source], packings: Sequence[Packing | None], cast: np.dtype | None
 ) -> bool:
-    """Whether extremes of leaves are of what is reduced: of numbers as they are stored."""
+    """Tell if kernels reduce numbers as they are stored, so that extremes of leaves are theirs."""
     plain = len(sources) == 1 and packings[0] is None and cast is None
     return plain and sources[0].dtype.kind in "iuf"
 
 
-def passed_by(
-    each: Iterable[tuple[Layout, Sequence[Further]]], extremes: LeafExtremes
-) -> Passed | None:
+def skipped_leaves(
+    each: Iterable[tuple[Layout, Sequence[NextPass]]], extremes: LeafExtremes | None
+) -> SkippedLeaves | None:
     """Return the leaves that no question needs any more; None if there are none.
 
-    Each question has its layout, of the same leaves, and what it needs further.
+    Each question has its layout, of the same leaves, and its requests for another read.
     """
-    passed: np.ndarray | bool = len(extremes.leaves) > 0
-    for layout, further in each if passed else ():
+    if extremes is None or not len(extremes.leaves):
+        return None
+    passed: np.ndarray | bool = True
+    for layout, further in each:
         if grid_of(layout) != extremes.grid:  # a later read may cut leaves otherwise
             return None
         passed = passed & _beyond(layout, extremes, further)
-    return Passed(extremes.grid, np.asarray(passed)) if np.any(passed) else None
+    return SkippedLeaves(extremes.grid, np.asarray(passed)) if np.any(passed) else None
 
 
 def grid_of(layout: Layout) -> LeafGrid:
@@ -133,10 +135,10 @@ def grid_of(layout: Layout) -> LeafGrid:
     return tuple((axis.cells, axis.window, axis.together, axis.split) for axis in cut)
 
 
-def _beyond(layout: Layout, extremes: LeafExtremes, further: Sequence[Further]) -> np.ndarray:
+def _beyond(layout: Layout, extremes: LeafExtremes, further: Sequence[NextPass]) -> np.ndarray:
     """Return which leaves have no element that counts any more: bool, by their numbers.
 
-    Of outputs of one tile all extremes count that any of them has.
+    The extremes of all outputs of a tile count for each of them.
     """
     numbers = _numbers(layout)
     out = np.zeros(numbers.size, bool)

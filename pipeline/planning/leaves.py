@@ -1,20 +1,23 @@
-"""What leaves are made of: whole cells, or what costs least where inputs are cut unlike."""
+"""Cut a selection in leaves: whole cells, or what costs least."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from chunkfold.axis_cuts import Cells
 from chunkfold.grid import Axis
+from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.layout import Layout
+from chunkfold.planning.request import Request
+from chunkfold.planning.workers import Terms, slow_by_key
 from chunkfold.sources.source import Source
 
 _LARGER = (1, 2, 4)
-"""How much larger than the target leaves of inputs that are cut unlike may be."""
+"""Factors by which leaves of inputs that are cut unlike may be larger than the target."""
 _ALIGNED = 64
 """Most cells that are joined so that windows end where they do."""
 
@@ -28,19 +31,19 @@ def layouts_of(
 ) -> list[Layout]:
     """Return ways to cut a selection in leaves, best first.
 
-    Small cells are joined to leaves of at most `target_bytes` of decoded elements. Of inputs that
-    are cut alike that is the only way. Of others a cell is decoded again for each leaf that it
-    reaches into, so leaves may be cut as either input, or along each axis as the coarser, and be
-    larger: the less is decoded the better, and then the smaller they are. So it is where windows do
-    not end where cells do; there as many cells may be joined as it takes until they do. Windows
-    that are larger than a leaf are cut in several.
+    Small cells are joined to leaves of at most `target_bytes` of decoded elements. If inputs are
+    cut alike, that is the only way. If not, a cell is decoded again for each leaf that it reaches
+    into, so leaves may be cut as either input, or along each axis as the coarser, and be larger:
+    the least decoded bytes come first, then the smallest leaves. The same goes for windows that do
+    not end where cells do; there cells may be joined until they do. Windows that are larger than a
+    leaf are cut in several.
 
     Parameters
     ----------
     chosen
         What is selected along each axis.
     groups
-        Of each output.
+        Groups of each output.
     """
     grids = list(dict.fromkeys(source.grid for source in sources))
     itemsize = max(source.dtype.itemsize for source in sources)
@@ -158,8 +161,110 @@ def leaf_factors(
         if not growing:
             break
         widen = outputs < LEAST_OUTPUTS
-        # Of the axes that are to grow the one that grew least; of the others, if there is none.
+        # The axis that grew least, among those that are to grow, if there are any.
         chosen = min(growing, key=lambda n: ((n in reduced) == widen, factors[n]))
         factors[chosen] *= 2
         nbytes *= 2
     return tuple(factors)
+
+
+LARGER_BYTES = (32 << 20, 64 << 20, 128 << 20)
+"""Decoded bytes of larger leaves, at most."""
+LEAST_LEAVES = 2
+"""Leaves for each thread that reads, at least: with fewer some would wait for the last."""
+_GAIN = 1.25
+"""Ratio of bytes moved for an element that each larger size must reach at least."""
+_LOOKED_AT = 8
+"""Leaves of which the keys are looked at."""
+
+
+def larger_leaves(
+    request: Request, terms: Terms, cut: Callable[[int], list[Layout]], usual_bytes: int
+) -> Layout | None:
+    """Return the layout whose leaves are larger than usual; None if they do not pay.
+
+    Their decoded bytes are at most those of all accumulators: staging takes no more than these.
+
+    Parameters
+    ----------
+    cut
+        Cuts leaves of so many bytes at most: see `layouts_of`.
+    usual_bytes
+        Decoded bytes of usual leaves, at most.
+    """
+    if request.keeping or not slow_by_key(terms.kinds):
+        return None
+    usual = cut(usual_bytes)[0]
+    if usual.coarsened or not usual.elements:
+        return None
+    best, (moved, held) = usual, _bytes_moved(request, terms, usual)
+    if held <= leaf_bytes(request.sources, usual):  # as of all that has few outputs
+        return None
+    for most_bytes in LARGER_BYTES:
+        larger = cut(most_bytes)[0]
+        nbytes = leaf_bytes(request.sources, larger)
+        if (
+            leaf_bytes(request.sources, best) < nbytes <= min(most_bytes, held)
+            and larger.leaves >= LEAST_LEAVES * terms.readers * terms.workers
+        ):
+            fewer, _ = _bytes_moved(request, terms, larger)
+            if fewer * _GAIN <= moved:
+                best, moved = larger, fewer
+    return None if best is usual else best
+
+
+def _bytes_moved(request: Request, terms: Terms, first: Layout) -> tuple[float, int]:
+    """Return the bytes that are moved for each element, and those of all accumulators.
+
+    An element of each input is read, and accumulators are read and written.
+    """
+    moved, held = float(sum(source.dtype.itemsize for source in request.sources)), 0
+    for one in request.together:
+        if one.roll_up is None:
+            layout = first if one is request else layout_beside(one, first)
+            each, whole = _accumulators(one, terms, layout)
+            moved += 2 * each
+            held += whole
+    return moved, held
+
+
+def _accumulators(request: Request, terms: Terms, layout: Layout) -> tuple[float, int]:
+    """Return the bytes of accumulators that a leaf touches for an element, and those of a tile."""
+    folded_first = request.preaggregated(layout, terms)
+    if folded_first is not None:
+        nbytes, rows = folded_first.folded.nbytes, folded_first.rows
+        return nbytes / max(1, rows.elements_of_leaf), nbytes * rows.of_tile
+    accumulator = request.accumulator(terms)
+    keys = request.keys
+    whole = accumulator.nbytes * request.groups * layout.most_outputs
+    if keys is not None and not isinstance(keys, Keys):
+        return 0.0, whole  # whatever leaves are: any element may be in any group
+    return accumulator.nbytes * _touched(layout, keys), whole
+
+
+def _touched(layout: Layout, keys: Keys | None) -> float:
+    """Return how many accumulators of an output leaves touch for each of its elements, about."""
+    touched = elements = 0
+    for part in range(min(layout.parts, _LOOKED_AT)):
+        reach = layout.reach((0, 1), (part, part + 1))
+        if keys is None:
+            touched += 1
+        else:
+            place = tuple(reach[axis] for axis in keys.axes)
+            touched += int(np.count_nonzero(keys.counts(place)))
+        elements += math.prod(reach[n].stop - reach[n].start for n in layout.reduced)
+    return touched / max(1, elements)
+
+
+def layout_beside(request: Request, first: Layout) -> Layout:
+    """Return the layout of a question whose leaves are those of another.
+
+    If the other alone has windows, leaves are cut as it has them all the same.
+    """
+    axes = (
+        replace(cut, order=own.order)
+        if own.window == cut.window
+        else replace(own, cells=cut.cells, pieces_of=cut)
+        for cut, own in zip(first.axes, request.chosen, strict=True)
+    )
+    return Layout(tuple(axes), request.reduced)

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from chunkfold.decoding.device_chunks import MOST_TOUCHED
-from chunkfold.kernels import Accumulator
 from chunkfold.kernels.fold.combine import SLAB_BYTES
 from chunkfold.kernels.fold.keyed.plan import shares_tables
-from chunkfold.kernels.fold.shapes import split_bytes
-from chunkfold.planning.blocks import RESULT_BYTES
-from chunkfold.planning.broadcast_inputs import BroadcastInput, broadcast_bytes
-from chunkfold.planning.combine_tree import Tree
-from chunkfold.planning.feeding import decoding_bytes
+from chunkfold.kernels.fold.shapes import MOST_GROUPS, split_bytes
+from chunkfold.planning.blocks import RESULT_BYTES, Tree
+from chunkfold.planning.feeding import decoding_bytes, is_fed
 from chunkfold.planning.group_keys import RENUMBERED_BYTES
-from chunkfold.planning.grouping import AnyKeys
+from chunkfold.planning.in_memory import kept_bytes
 from chunkfold.planning.layout import Layout
-from chunkfold.planning.rows import WayOfRows
+from chunkfold.planning.leaves import layout_beside, leaf_bytes
+from chunkfold.planning.preaggregation import Preaggregation
+from chunkfold.planning.request import Request
+from chunkfold.planning.workers import Terms
 from chunkfold.sources.source import Source
+from chunkfold.stores.requests import FLIGHT_BYTES
 
+OPEN_BYTES = 64 << 20
+"""Accumulators that a block keeps on its device for the other questions, next to one tile of each:
+those used last."""
 AGAIN_BYTES = 64 << 20
 """Limbs that a block keeps at a time, where expansions did not hold its sums."""
 
@@ -29,7 +34,7 @@ AGAIN_BYTES = 64 << 20
 class Memory:
     """The memory bound of a worker, above an idle one that has built its kernels; bytes.
 
-    What a driver's compiler keeps is not in it, nor are results in the caller's own process.
+    Memory of a driver's compiler is not counted, nor are results in the caller's own process.
     """
 
     staging: int
@@ -56,46 +61,56 @@ def ring_slots(readers: int) -> int:
     return readers + 3
 
 
-def projected(
+def _projected(
+    request: Request,
     layout: Layout,
-    accumulator: Accumulator,
-    sources: tuple[Source, ...],
-    leaf_bytes: int,
+    terms: Terms,
+    tree: Tree,
     threads: int,
     readers: int,
-    tree: Tree,
-    workers: int,
-    fetching: int,
-    keys: AnyKeys | None = None,
-    lacking: Sequence[BroadcastInput] = (),
-    rows: WayOfRows | None = None,
+    rows: Preaggregation | None,
+    *,
+    leaf_size: int | None = None,
+    fetching: int = 0,
     leaving: int = 0,
     kept: int = 0,
-    *,
     fed: bool = False,
 ) -> Memory:
-    """Project a worker's memory; every term in bytes.
+    """Project a worker's memory for one question; every term in bytes.
 
-    A reader holds stored cells, compressed and decoded: whole ones, also where the selection takes
-    little of them. They are read cell by cell, small files a few at a time; what is decoded by zarr
-    all at once that a leaf has. Places that no slice selects are read with what is between them,
-    into memory of their own. It reads one input at a time. `fetching` is what a worker has of
-    objects that come over a network. Of the partials of `tree`, over the blocks of a tile, so many
-    may wait on one worker for their siblings; roots wait where they are, but where results leave as
-    they come: of all those, `leaving` bytes, a few blocks' wait then.
+    A reader has stored cells, compressed and decoded: whole ones, also where the selection takes
+    little of them. It reads them cell by cell, small files a few at a time; zarr decodes all cells
+    of a leaf at once. Places that no slice selects are read with all between them, into memory of
+    their own. A reader reads one input at a time. Partials of `tree`, over the blocks of a tile,
+    may wait on one worker for their siblings. Roots wait where they are; if results leave as they
+    come, a few blocks' results wait instead, of `leaving` bytes in all.
 
-    `kept` is what a block keeps of elements, to choose some. Of each output there is one for each
-    group of `keys`, which a worker holds whole, and of which each block has some on its device,
-    beside exact sums in limbs. Inputs that are `lacking` axes a worker holds whole, too. Outputs
-    are made of `rows`, if that is given. `fed`: devices are fed from files, and decode.
+    Each group of an output has an accumulator. A worker has all keys of groups and all inputs that
+    lack axes, and each block has some of them on its device, next to exact sums in limbs.
+
+    Parameters
+    ----------
+    rows
+        Rows that are folded first, if there are any.
+    leaf_size
+        Most decoded bytes of a leaf of one input; None: those of this question's inputs.
+    fetching
+        Bytes of objects that come over a network.
+    kept
+        Bytes that a block keeps of elements, to choose some.
+    fed
+        True where devices are fed from files, and decode.
     """
+    sources, accumulator = request.sources, request.accumulator(terms)
+    leaf_size = leaf_bytes(sources, layout) if leaf_size is None else leaf_size
+    keys = request.keys
     touches = [(source, _touched(layout, source)) for source in sources]
     in_flight = max(
-        source.reading_bytes(leaf_bytes, touched) + layout.gathers * touched
+        source.reading_bytes(leaf_size, touched) + layout.gathers * touched
         for source, touched in touches
     )
     decoders = max(
-        decoding_bytes(source, min(touched, MOST_TOUCHED * leaf_bytes)) if fed else 0
+        decoding_bytes(source, min(touched, MOST_TOUCHED * leaf_size)) if fed else 0
         for source, touched in touches
     )
     groups = 1 if keys is None else keys.count
@@ -108,20 +123,20 @@ def projected(
     waiting = (tree.fan_in - 1) * tree.levels * partial
     # They are copied to the device slab by slab, and what comes of it is put together.
     slabs = 2 * min(SLAB_BYTES, tree.fan_in * partial) + partial if tree.levels else 0
-    roots = groups * layout.outputs * accumulator.nbytes // workers
+    roots = groups * layout.outputs * accumulator.nbytes // terms.workers
     if leaving:  # beside what windows of outputs are combined from
         roots = min(2 * threads * RESULT_BYTES, leaving) + 2 * threads * partial
-    held = broadcast_bytes(lacking, threads)
+    held = (1 + threads) * sum(one.values.nbytes for one in request.held)
     if rows is not None:
         tables += rows.nbytes
     if keys is not None:
-        leaf = leaf_bytes // max(one.dtype.itemsize for one in sources)
+        leaf = leaf_size // max(one.dtype.itemsize for one in sources)
         held += keys.nbytes + threads * keys.device_bytes(leaf)
         held += threads * min(keys.nbytes, RENUMBERED_BYTES)
         if shares_tables(layout.most_outputs):  # tables of all, on the device and read back
             tables += 3 * outputs * limbs
     return Memory(
-        staging=threads * ring_slots(readers) * leaf_bytes * len(sources),
+        staging=threads * ring_slots(readers) * leaf_size * len(sources),
         decoding=readers * (2 * in_flight + decoders),
         accumulators=threads * (3 * partial + tables + slabs + kept) + waiting + roots + held,
         fetching=fetching,
@@ -142,3 +157,120 @@ def _touched(layout: Layout, source: Source) -> int:
         cells = -(-leaf // cell) + (leaf % cell != 0)
         extents.append(min(axis.cells.size, cells * cell))
     return math.prod(extents) * source.dtype.itemsize
+
+
+def result_bytes(request: Request, layout: Layout) -> int:
+    """Return the bytes of all results, at most: results of more axes are not counted.
+
+    Coarser levels have no more bytes together than the first one.
+    """
+    finer = 1 if request.levels == 1 else 2
+    return 8 * len(request.options.names) * request.groups * layout.outputs * finer
+
+
+def _flights(sources: tuple[Source, ...]) -> list[int]:
+    """Return how many bytes may be in flight: best first; a chunk at least."""
+    if not any(source.remote for source in sources):
+        return [0]
+    least = max(math.prod(source.object_shape) * source.dtype.itemsize for source in sources)
+    sizes = [max(FLIGHT_BYTES >> halved, least) for halved in range(4)]
+    return list(dict.fromkeys(sizes))
+
+
+def _secondary_bytes(
+    request: Request,
+    first: Layout,
+    terms: Terms,
+    tree: Tree,
+    threads: int,
+    readers: int,
+    roots: int,
+    *,
+    by_rows: bool,
+) -> int:
+    """Return the bytes that a worker takes for accumulators of the other questions, at most.
+
+    A block may meet all tiles of theirs, and so may each of so many `roots` of the first one's.
+    If bad chunks are left out, a block has a copy of its state before each of its tiles, too.
+    """
+    total = outputs = 0
+    copies = threads * (1 + request.options.skips) + -(-roots // terms.workers)
+    for one in request.beside:
+        layout, accumulator = layout_beside(one, first), one.accumulator(terms)
+        everything = one.groups * layout.outputs * accumulator.nbytes
+        total += copies * everything
+        if one.roll_up is not None:
+            total += threads * one.roll_up.nbytes
+            continue
+        rows = one.preaggregated(layout, terms) if by_rows else None
+        own = _projected(
+            one,
+            layout,
+            terms,
+            tree,
+            threads,
+            readers,
+            rows,
+            leaf_size=leaf_bytes(request.sources, first),
+        )
+        total += own.accumulators
+        if layout.outputs > 1 or not accumulator.tables:  # else one tile's splits are counted
+            outputs += everything
+    return total + threads * min(OPEN_BYTES, MOST_GROUPS * outputs)
+
+
+class AtOnce(NamedTuple):
+    """The work that a worker does at once, and the memory that it takes."""
+
+    memory: Memory
+    threads: int
+    """Blocks that run at once."""
+    readers: int
+    """Threads that read for all of these."""
+    by_rows: bool
+    """True if rows of elements may be folded first."""
+
+
+def most_at_once(
+    request: Request,
+    layout: Layout,
+    terms: Terms,
+    tree: Tree,
+    roots: int,
+    readers: int,
+    leaving: int,
+    most_bytes: float,
+) -> AtOnce:
+    """Return the most work at once that fits in so many bytes; the least, if none fits.
+
+    There are `roots` of partials, `readers` at most, and results of `leaving` bytes that leave as
+    they come.
+    """
+    rows = request.preaggregated(layout, terms)
+    kept = kept_bytes(request, layout, terms) if request.keeping or request.modes else 0
+    fed = is_fed(request, terms)
+    # Readers keep the cores busy; blocks that run at once only see to it that they go on.
+    ways = itertools.product(range(readers, 0, -1), range(terms.threads, 0, -1), (True, False))
+    for (reading, threads, by_rows), fetching in itertools.product(ways, _flights(request.sources)):
+        memory = _projected(
+            request,
+            layout,
+            terms,
+            tree,
+            threads,
+            reading,
+            rows if by_rows else None,
+            fetching=fetching,
+            leaving=leaving,
+            kept=kept,
+            fed=fed,
+        )
+        if request.beside:
+            others = _secondary_bytes(
+                request, layout, terms, tree, threads, reading, roots, by_rows=by_rows
+            )
+            memory = replace(memory, accumulators=memory.accumulators + others)
+        found = AtOnce(memory, threads, reading, by_rows)
+        if memory.total <= most_bytes:
+            break
+    return found

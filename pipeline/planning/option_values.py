@@ -1,12 +1,14 @@
-"""Which values options take: what is wrong with one, whatever the source, is said here."""
+"""Checks of options: they refuse a value that is wrong whatever the source is."""
 
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
+from functools import partial
 from numbers import Integral, Real
-from types import MappingProxyType
-from typing import Any
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 
@@ -14,23 +16,29 @@ from chunkfold.errors import DeviceError, PlanError
 from chunkfold.kernels import CATALOGUE, Monoid
 from chunkfold.kernels.dtypes import SUPPORTED, stored_name
 from chunkfold.redaction import shown_address
-from chunkfold.sources.coordinate_positions import METHODS
 from chunkfold.units import is_number, size_bytes
 
-MODES = ("exact", "fast")
-ON_BAD_CHUNK = ("stop", "skip")
-DECODE = ("auto", "host", "device")
-"""Who decodes chunks that have codecs."""
-ON_MISSING_CHUNK = ("fill", "stop")
-FLAGS = ("keepdims", "mask_and_scale", "allow_empty")
-ONE_OF = MappingProxyType(
-    {
-        "mode": MODES,
-        "on_bad_chunk": ON_BAD_CHUNK,
-        "on_missing_chunk": ON_MISSING_CHUNK,
-        "decode": DECODE,
-    }
-)
+SelMethod = Literal["nearest", "pad", "ffill", "backfill", "bfill"]
+Mode = Literal["exact", "fast"]
+OnBadChunk = Literal["stop", "skip"]
+OnMissingChunk = Literal["fill", "stop"]
+DecodeOn = Literal["auto", "host", "device"]
+VariantName = Literal["tree", "work_group", "sub_group"]
+Check = Callable[[str, Any], Any]
+"""Takes an option's name and value; returns the value to keep, or raises."""
+
+
+class Section(StrEnum):
+    """Sections of options, as help shows them."""
+
+    SOURCE = "Source"
+    SELECTION = "Selection"
+    OPERATION = "Operation"
+    GROUPS = "Groups"
+    OUTPUT = "Output"
+    RUNNING = "Running"
+
+
 _WITH_DDOF = (
     "var", "std", "nanvar", "nanstd", "weighted_var", "weighted_std", "covariance",
     "weighted_covariance", "cov", "weighted_cov",
@@ -38,22 +46,58 @@ _WITH_DDOF = (
 """Reductions of the catalogue that ddof changes."""
 
 
-def check_flag(name: str, given: Any) -> None:
-    """Refuse what is neither True nor False."""
+def choices(of: Any) -> tuple[str, ...]:
+    """Return the words that a type has, perhaps besides None; none if it has other values.
+
+    >>> choices(Literal["exact", "fast"] | None), choices(bool)
+    (('exact', 'fast'), ())
+    """
+    if get_origin(of) is Literal:
+        return get_args(of)
+    first, *others = get_args(of) or [None]
+    return choices(first) if others == [NoneType] else ()
+
+
+def is_flag(of: Any) -> bool:
+    """Return True for a type of True and False, perhaps with None."""
+    return of in (bool, bool | None)
+
+
+def check_by_type(of: Any) -> Check | None:
+    """Return the check of values that a type alone decides on: flags and words."""
+    if is_flag(of):
+        return _check_flag
+    words = choices(of)
+    return partial(_check_one_of, allowed=words) if words else None
+
+
+def as_given(read: Callable[[Any], Any]) -> Check:
+    """Return the check of what can be read: it stays as it was given."""
+
+    def check(_name: str, given: Any) -> Any:
+        read(given)
+        return given
+
+    return check
+
+
+def _check_flag(name: str, given: Any) -> Any:
     if not isinstance(given, (bool, np.bool_)):
         raise PlanError(f"{name} is {given!r}; give True or False")
+    return given
 
 
-def check_one_of(name: str, given: Any, allowed: Sequence[str]) -> None:
-    """Refuse what is none of some words."""
+def _check_one_of(name: str, given: Any, allowed: Sequence[str]) -> Any:
     if not isinstance(given, str) or given not in allowed:
         raise PlanError(f"{name} is {given!r}; there are: {', '.join(map(repr, allowed))}")
+    return given
 
 
-def check_mapping(name: str, given: Any) -> None:
+def check_mapping(name: str, given: Any) -> Any:
     """Refuse what is no mapping, but None."""
     if given is not None and not isinstance(given, Mapping):
         raise PlanError(f"{name} is a mapping of names, not {type(given).__name__}")
+    return given
 
 
 def check_sel(sel: Any, method: Any, tolerance: Any) -> None:
@@ -62,8 +106,6 @@ def check_sel(sel: Any, method: Any, tolerance: Any) -> None:
     unnamed = next((dim for dim in sel or () if not isinstance(dim, str)), None)
     if unnamed is not None:
         raise PlanError(f"sel has {unnamed!r} for an axis; give its name, as in {{'lat': 30}}")
-    if method is not None:
-        check_one_of("sel_method", method, METHODS)
     for name, given in (("sel_method", method), ("sel_tolerance", tolerance)):
         if given is not None and not sel:
             raise PlanError(f"{name} is {given!r}, but no values are named: give them with sel=")
@@ -109,7 +151,13 @@ def cast_dtype(given: Any) -> np.dtype:
     return cast
 
 
-def ddof_number(ddof: Any) -> float:
+def several_ops(_name: str, given: Any) -> Any:
+    """Return several reductions as a tuple."""
+    alone = isinstance(given, (str, bytes)) or not isinstance(given, Iterable)
+    return given if alone else tuple(given)
+
+
+def ddof_number(_name: str, ddof: Any) -> float:
     """Return `ddof` as a number of Python's."""
     plain = isinstance(ddof, Real) and not isinstance(ddof, bool)
     if not plain or not -(2**63) <= ddof < 2**63:  # nor is NaN
@@ -117,7 +165,7 @@ def ddof_number(ddof: Any) -> float:
     return int(ddof) if isinstance(ddof, Integral) else float(ddof)
 
 
-def min_count_number(given: Any) -> int:
+def min_count_number(_name: str, given: Any) -> int:
     """Return `min_count` as an integer; None is 0."""
     if given is None:
         return 0
@@ -154,7 +202,7 @@ def refuse_windows(windows: Any, labels: str) -> None:
 
 
 def is_default(value: Any, default: Any) -> bool:
-    """Whether a value, which may be an array, is a default."""
+    """Return True if a value, which may be an array, is the default."""
     return value is default or (isinstance(value, (str, float, int)) and value == default)
 
 

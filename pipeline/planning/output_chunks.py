@@ -17,7 +17,7 @@ MOST_CHUNKS = 1 << 16
 
 @dataclass(frozen=True)
 class OutputChunks:
-    """How outputs are cut in chunks: along each kept axis the runs of pieces that are one."""
+    """Outputs that are cut in chunks: along each kept axis, runs of pieces that are one chunk."""
 
     layout: Layout
     along: tuple[tuple[TileRange, ...], ...]

@@ -1,31 +1,28 @@
-"""A plan: what a reduction would do, as a value that can be printed, kept and carried out."""
+"""The plan of a reduction: a value that can be printed, kept and carried out."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from distributed.protocol.pickle import dumps, loads
 
+from chunkfold.errors import EmptyWarning, MissingWarning, UnstoredWarning
 from chunkfold.kernels import Accumulator, Bound, Device, Packing
 from chunkfold.kernels.accumulator.chooser import Chooser
-from chunkfold.planning.blocks import Block
+from chunkfold.planning.blocks import Block, Tree
 from chunkfold.planning.broadcast_inputs import BroadcastInput
-from chunkfold.planning.combine_tree import Tree
 from chunkfold.planning.feeding import DeviceDecoding, device_decoding
 from chunkfold.planning.grouping import Grouping
-from chunkfold.planning.keeping import choosers_of
 from chunkfold.planning.layout import Layout
-from chunkfold.planning.leaf_objects import objects_touched
+from chunkfold.planning.leaf_objects import ListingTerms, objects_touched, unstored, with_objects
 from chunkfold.planning.memory import Memory
-from chunkfold.planning.missing_chunks import ListingTerms, StoredInput, with_objects
 from chunkfold.planning.options import Options
+from chunkfold.planning.plan_text import html_of, lines_of
 from chunkfold.planning.request import Request
-from chunkfold.planning.telling import html_of, lines_of
-from chunkfold.planning.unshown import unshown
 from chunkfold.planning.workers import Terms
 from chunkfold.sources.absent_objects import NOTHING, AbsentRuns, count
 from chunkfold.sources.any_labels import GroupsOfLabel
@@ -34,30 +31,30 @@ from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.source import Source
 
 if TYPE_CHECKING:
-    from chunkfold.kernels.tuning.explained import Reason
+    from chunkfold.kernels.tuning.reasons import Reason
 
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """What a reduction would do. Print it; `reduce` and `submit` carry it out; it pickles.
+    """The plan of a reduction. Print it; `reduce` and `submit` carry it out; it pickles.
 
     A pickle holds by value what functions it has (of `where`, of monoids), and what its sources
     were opened by, credentials among it.
     """
 
     request: Request
-    """What is reduced, and how."""
+    """The reduction that is planned."""
     terms: Terms
-    """What workers it was made for."""
+    """The terms of the workers that it was made for."""
     accumulator: Accumulator
-    """What is folded, in the form that suits the number of outputs."""
+    """Accumulator of elements, in the form that suits the number of outputs."""
     layout: Layout
     blocks: tuple[Block, ...]
     leaf_bytes: int
     """Most decoded bytes of a leaf of one input."""
     nbytes: int
     """Decoded bytes that will be read: not those of objects that are known not to be stored."""
-    absent: int
+    unstored: int
     """Leaves of which nothing is stored: they are not read."""
     passed: int
     """Elements that are not read, since they do not count any more."""
@@ -67,7 +64,7 @@ class Plan:
     readers: int
     """Threads of a worker that read and decode for all of these."""
     by_rows: bool
-    """Whether rows of elements may be folded first: there is memory for that."""
+    """True if rows of elements may be folded first: there is memory for that."""
     tree: Tree
     """Over the blocks of a tile that has most of them."""
     listings: tuple[Listing | None, ...]
@@ -75,12 +72,11 @@ class Plan:
     device: Device | None = None
     """The first that would fold it."""
     beside: tuple[Plan, ...] = ()
-    """Of other questions, which are answered by the same read: their leaves are the same, and they
-    have no blocks of their own."""
+    """Plans of other questions that the same read answers: of equal leaves, without own blocks."""
 
     @property
     def options(self) -> Options:
-        """What was asked for."""
+        """The options that were given."""
         return self.request.options
 
     @property
@@ -90,7 +86,7 @@ class Plan:
 
     @property
     def packings(self) -> tuple[Packing | None, ...]:
-        """How values are made of each input's elements, if they are not what is stored."""
+        """For each input how its elements are unpacked to values; None if they are values."""
         return self.request.packings
 
     @property
@@ -105,7 +101,7 @@ class Plan:
 
     @property
     def labels(self) -> tuple[GroupsOfLabel, ...]:
-        """What elements are grouped by, in the order of the results' axes; empty if by nothing."""
+        """Labels that elements are grouped by, in the order of the results' axes."""
         return () if self.grouping is None else self.grouping.labels
 
     @property
@@ -115,30 +111,31 @@ class Plan:
 
     @property
     def name(self) -> str:
-        """How messages call the inputs."""
+        """The name of the inputs in messages."""
         return self.request.name
 
     @property
     def bound(self) -> Bound:
-        """How each result is read off what is folded."""
+        """The statistics that are bound to the inputs' dtypes."""
         return self.request.bound(fp64=self.terms.fp64)
 
     @property
     def ops(self) -> tuple[str, ...]:
-        """What results go by."""
+        """Names of the results."""
         return tuple(statistic.name for statistic in self.bound.statistics)
 
     @property
     def result_names(self) -> tuple[str, ...]:
-        """What results of a run go by: ops, or of several questions "question/op"."""
+        """Names of a run's results: ops, or with several questions "question/op"."""
         if not self.request.questions:
             return self.ops
         return tuple(f"{one.request.question}/{op}" for one in self.asked for op in one.ops)
 
     @property
     def choosers(self) -> tuple[Chooser, ...]:
-        """What is chosen of the elements of each output, where blocks keep them."""
-        return choosers_of(self.request, self.terms)
+        """Choosers among the elements of each output, where blocks keep them."""
+        each = (one.chooser for one in self.bound.statistics)
+        return tuple(one for one in each if one is not None)
 
     @property
     def together(self) -> tuple[Plan, ...]:
@@ -148,36 +145,34 @@ class Plan:
     @property
     def asked(self) -> tuple[Plan, ...]:
         """The same in the order in which they were asked."""
-        names = self.request.questions
-        return tuple(
-            sorted(
-                self.together, key=lambda plan: names.index(plan.request.question) if names else 0
-            )
-        )
+        if not self.beside:
+            return (self,)
+        each = {plan.request.question: plan for plan in self.together}
+        return tuple(each[name] for name in self.request.questions)
 
     @property
     def reads(self) -> int:
-        """How often the data are read, at most: more than once for order statistics."""
+        """Times that the data are read, at most: more than once for order statistics."""
         return max(plan.own_reads for plan in self.together)
 
     @property
     def own_reads(self) -> int:
-        """How often this question needs them."""
+        """Times that this question needs them."""
         return max(statistic.monoid.reads for statistic in self.bound.statistics)
 
     @property
     def rounding(self) -> tuple[str, ...]:
-        """Those whose additions or multiplications round, so that their last bits may vary."""
+        """Names of results whose operations round, so that their last bits may vary."""
         return tuple(one.name for one in self.bound.statistics if one.rounds)
 
     @property
     def device_decoding(self) -> DeviceDecoding:
-        """Whether devices decode what they can, and why."""
+        """The decision whether devices decode, and why."""
         return device_decoding(self.request, self.terms)
 
     @property
     def requests(self) -> int:
-        """That a worker may have in flight for one host, where inputs are behind a network."""
+        """Requests that a worker may have in flight for one host, over a network."""
         return self.terms.requests
 
     @property
@@ -209,20 +204,11 @@ class Plan:
 
     @cached_property
     def missing(self) -> Mapping[str, tuple[int, int]]:
-        """Of each input how many of its chunks, or shards, are not stored, and how many it has.
-
-        Of those that are selected, where it is known.
-        """
-        return {
-            source.name: StoredInput(
-                self.layout, listing.sizes, source.object_shape, source.remote
-            ).missing
-            for source, listing in zip(self.sources, self.listings, strict=True)
-            if listing is not None
-        }
+        """For each listed input how many selected chunks, or shards, are missing, of how many."""
+        return unstored(self.layout, self.sources, self.listings)
 
     def found_missing(self, missed: Mapping[str, AbsentRuns]) -> Mapping[str, tuple[int, int]]:
-        """Return the same after a run, of inputs too that could not be listed."""
+        """Return the same after a run, for inputs too that could not be listed."""
         asked = {
             source.name: (
                 count(missed.get(source.name, NOTHING)),
@@ -237,13 +223,32 @@ class Plan:
 
         `missing` is what was found missing, if the plan was carried out.
         """
-        return map(str, unshown(self, self.missing if missing is None else missing))
+        return map(str, self.unshown(self.missing if missing is None else missing))
+
+    def unshown(
+        self, missing: Mapping[str, tuple[int, int]], unlisted: Collection[str] = ()
+    ) -> Iterator[UserWarning]:
+        """Yield warnings of what results do not show: see `remarks`.
+
+        `unlisted` are inputs whose missing chunks were found when they were read.
+        """
+        if not self.layout.elements:
+            shape = self.layout.shape
+            yield EmptyWarning(f"there is nothing to reduce: what is selected has shape {shape}")
+        named = {source.name: source for source in self.sources}  # once, if it is both inputs
+        for name, (lacking, objects) in missing.items():
+            if lacking:
+                source, kind = named[name], MissingWarning if name in unlisted else UnstoredWarning
+                yield kind(
+                    f"{lacking:,} of {objects:,} {source.object_kind} of {name} are not stored: "
+                    f"their elements are its fill value, {source.fill}"
+                )
 
     def source(self, device: Device | str | None = None) -> str:
         """List the programs that a device folds it by, behind the preprocessor.
 
-        What is missing are functions that nothing calls. Outputs whose exact sums are lost, which
-        is seldom, are folded once more by others.
+        Functions that nothing calls are left out. Outputs whose exact sums are lost, which is
+        seldom, are folded once more by others.
 
         Parameters
         ----------
@@ -264,7 +269,7 @@ class Plan:
     def explain(self, device: Device | str | None = None) -> list[Reason]:
         """Say by which kernels a device folds it, and why; parameters as `source`.
 
-        What was not tried on the device before is tried now, as a run would do.
+        Kernels that were not tried on the device before are tried now, as a run would do.
         """
         from chunkfold.worker.plan_kernels import explained_for
 

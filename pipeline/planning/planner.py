@@ -10,31 +10,26 @@ from dataclasses import replace
 from functools import partial
 
 from chunkfold.errors import PlanError
-from chunkfold.planning.answered_by_others import with_roll_ups
-from chunkfold.planning.blocks import cut_blocks
-from chunkfold.planning.combine_tree import Tree, fan_in
-from chunkfold.planning.costs import flights, leaf_costs, result_bytes
-from chunkfold.planning.feeding import block_bytes, is_fed, max_leaf_bytes, readers_per_worker
-from chunkfold.planning.keeping import keepable, kept_bytes, saves_reads
-from chunkfold.planning.kept_between_reads import refuse_much_between_reads
-from chunkfold.planning.larger_leaves import larger_leaves
+from chunkfold.planning.blocks import Tree, cut_blocks, fan_in
+from chunkfold.planning.feeding import block_bytes, max_leaf_bytes, readers_per_worker
+from chunkfold.planning.in_memory import keepable, refuse_much_between_reads
 from chunkfold.planning.layout import Layout
-from chunkfold.planning.leaves import layouts_of, leaf_bytes, leaf_elements
-from chunkfold.planning.many_chunks import refuse_many_chunks
-from chunkfold.planning.memory import projected, ring_slots
-from chunkfold.planning.missing_chunks import StoredLeaves, refuse_missing
+from chunkfold.planning.leaf_objects import StoredLeaves
+from chunkfold.planning.leaves import (
+    larger_leaves,
+    layout_beside,
+    layouts_of,
+    leaf_bytes,
+    leaf_elements,
+)
+from chunkfold.planning.memory import most_at_once, result_bytes, ring_slots
+from chunkfold.planning.missing_chunks import refuse_missing
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.request import Request
-from chunkfold.planning.staffing import READERS
+from chunkfold.planning.roll_up import with_roll_ups
+from chunkfold.planning.several_questions import first_of
 from chunkfold.planning.tiles import are_rounded
-from chunkfold.planning.together import (
-    accumulator_of,
-    bytes_beside,
-    first_of,
-    layout_beside,
-)
-from chunkfold.planning.ways_of_rows import way_of_rows
-from chunkfold.planning.workers import Terms
+from chunkfold.planning.workers import READERS, Terms
 from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.source import Source
 from chunkfold.units import size_text
@@ -47,6 +42,8 @@ MOST_LEAVES = 1 << 25
 """Leaves beyond which planning would take gigabytes: half a petabyte of small chunks."""
 MEMORY_SHARE = 0.6
 """Share of a worker's memory limit beyond which distributed may pause it for good."""
+MOST_CHUNKS = 1 << 27
+"""Chunks of a source that are selected, at most: a plan has something of each."""
 _ANY = Terms()
 
 
@@ -59,8 +56,8 @@ def make_plan(
 ) -> Plan:
     """Plan a reduction for workers.
 
-    Where they have little memory fewer blocks run at once, or else fewer threads read, or else
-    leaves are smaller.
+    If they have little memory, fewer blocks run at once, or fewer threads read, or leaves are
+    smaller.
 
     Parameters
     ----------
@@ -85,15 +82,17 @@ def make_plan(
     known, most = tuple(listings or [None] * len(request.sources)), min(limits)
     if request.options.wants_all:
         refuse_missing(request.sources, known, request.chosen)
-    request = first_of(request, terms, partial(_layouts, terms=terms))
+    if request.beside:
+        request = first_of(request, terms, partial(_layouts, terms=terms))
     if request.keeping:
         request = replace(request, keeping=False)
-    if saves_reads(request, terms):
+    if request.reads_again(fp64=terms.fp64):
         keeping = replace(request, keeping=True)
         if plan := _fitting(keeping, known, terms, most, once=once):
             return plan
     for one in request.together:
-        refuse_much_between_reads(one)
+        if one.reads_again():
+            refuse_much_between_reads(one)
     if plan := _fitting(request, known, terms, most):
         return plan
     least = min(_layouts(request, terms), key=leaf_elements)
@@ -119,7 +118,8 @@ def _fitting(
     once: bool = False,
 ) -> Plan | None:
     """Return the best plan that takes no more than so many bytes of a worker; None if none does."""
-    request = with_roll_ups(request, terms)
+    if request.beside or request.roll_up:
+        request = with_roll_ups(request, terms)
     ways, staged = partial(_layouts, request, terms), partial(_staged, request.sources)
     larger = larger_leaves(request, terms, partial(_cut, request), LEAF_BYTES)
     likely = itertools.chain(
@@ -160,6 +160,7 @@ def refuse_many_leaves(request: Request) -> None:
 
 
 def _refuse_many(request: Request, layout: Layout) -> None:
+    """Refuse leaves and chunks that are too many: plans know something of each, however small."""
     if layout.leaves > MOST_LEAVES:
         most = leaf_bytes(request.sources, layout)
         raise PlanError(
@@ -167,7 +168,16 @@ def _refuse_many(request: Request, layout: Layout) -> None:
             f"{size_text(most)}, but plans have room for {MOST_LEAVES:,}: select less, or "
             "use larger chunks"
         )
-    refuse_many_chunks(request, layout)
+    for source in request.sources:
+        chunks = 1
+        for axis, unit in zip(layout.axes, source.unit, strict=True):
+            first, behind = axis.touched(unit)
+            chunks *= int((behind - first).sum())
+        if chunks > MOST_CHUNKS:
+            raise PlanError(
+                f"{source.name}: {chunks:,} chunks of {source.unit} are selected, but plans have "
+                f"room for {MOST_CHUNKS:,}: select less, or write it with larger chunks"
+            )
 
 
 def _layouts(request: Request, terms: Terms) -> Iterator[Layout]:
@@ -200,15 +210,13 @@ def _planned(
     most: float,
 ) -> Plan:
     """Plan a reduction whose leaves are given, with as much at once as `most` bytes allow."""
-    sources, grouping, groups = request.sources, request.grouping, request.groups
-    keys = grouping.keys if grouping else None
-    accumulator = accumulator_of(request, terms)
+    sources, groups, accumulator = request.sources, request.groups, request.accumulator(terms)
     most_of_leaf = leaf_bytes(sources, layout)
     _refuse_many(request, layout)
     stored = StoredLeaves.of(layout, sources, listings)
     readers = READERS[1] if any(s.remote for s in sources) else readers_per_worker(request, terms)
     partial_bytes = accumulator.nbytes * groups * layout.most_outputs
-    costs, decoded = leaf_costs(layout, accumulator, stored, groups), stored.decoded
+    costs, decoded = stored.costs(accumulator, groups), stored.decoded
     passed = None if request.passed is None else request.passed.of(layout)
     if passed is not None:
         costs, decoded = costs * ~passed, decoded * ~passed
@@ -216,7 +224,7 @@ def _planned(
     blocks = (
         cut_blocks(
             costs,
-            stored.absent,
+            stored.unstored,
             terms.workers,
             partial_bytes,
             with_data=not all(source.travels for source in sources),
@@ -231,33 +239,7 @@ def _planned(
     )
     runs = Counter(block.tiles for block in blocks)
     tree = Tree(max(runs.values(), default=1), fan_in(partial_bytes))
-    rows = way_of_rows(accumulator, layout, request.held, len(sources), keys, terms.kinds)
-    # Readers keep the cores busy; blocks that run at once only see to it that they go on.
-    ways = itertools.product(range(readers, 0, -1), range(terms.threads, 0, -1), (True, False))
-    for (reading, at_once, by_rows), fetching in itertools.product(ways, flights(sources)):
-        needed = projected(
-            layout,
-            accumulator,
-            sources,
-            most_of_leaf,
-            at_once,
-            reading,
-            tree,
-            terms.workers,
-            fetching,
-            keys,
-            request.held,
-            rows if by_rows else None,
-            leaving,
-            kept_bytes(request, layout, terms),
-            fed=is_fed(request, terms),
-        )
-        beside = bytes_beside(
-            request, layout, terms, most_of_leaf, at_once, reading, tree, len(runs), by_rows=by_rows
-        )
-        needed = replace(needed, accumulators=needed.accumulators + beside)
-        if needed.total <= most:
-            break
+    at_once = most_at_once(request, layout, terms, tree, len(runs), readers, leaving, most)
     plan = Plan(
         request=request,
         terms=terms,
@@ -267,11 +249,11 @@ def _planned(
         leaf_bytes=most_of_leaf,
         nbytes=round(decoded.sum()),
         passed=0 if passed is None else int(layout.leaf_elements()[passed].sum()),
-        absent=int((stored.absent & (layout.leaf_elements() > 0)).sum()),
-        memory=needed,
-        threads=at_once,
-        readers=reading,
-        by_rows=by_rows,
+        unstored=int((stored.unstored & (layout.leaf_elements() > 0)).sum()),
+        memory=at_once.memory,
+        threads=at_once.threads,
+        readers=at_once.readers,
+        by_rows=at_once.by_rows,
         tree=tree,
         listings=listings,
     )
@@ -283,7 +265,7 @@ def _planned_beside(request: Request, first: Plan) -> Plan:
     return replace(
         first,
         request=request,
-        accumulator=accumulator_of(request, first.terms),
+        accumulator=request.accumulator(first.terms),
         layout=layout_beside(request, first.layout),
         blocks=(),
     )

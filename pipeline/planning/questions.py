@@ -10,36 +10,23 @@ from typing import Any, Unpack
 
 from chunkfold.errors import PlanError
 from chunkfold.kernels.errors import MonoidError
-from chunkfold.planning.keywords import (
-    DEFAULT,
-    Keywords,
-    options_of,
-    refuse_unknown,
-    with_options,
-)
-from chunkfold.planning.options import Op, Options
+from chunkfold.planning.keywords import DEFAULT, options_of, refuse_unknown, with_options
+from chunkfold.planning.option_table import SECTIONS, Keywords, Op
+from chunkfold.planning.option_values import Section
+from chunkfold.planning.options import Options
 
 _NAME = re.compile(r"(?!zarr\.json$)[^./\0][^/\0]*")
-COMMON = (
-    "selection",
-    "sel",
-    "sel_method",
-    "sel_tolerance",
-    "allow_empty",
-    "variant",
-    "decode",
-    "memory",
-    "on_bad_chunk",
-    "on_missing_chunk",
-    "storage_options",
-    "allow_targets",
+COMMON = tuple(
+    name
+    for name, section in SECTIONS.items()
+    if section in (Section.SOURCE, Section.SELECTION, Section.RUNNING)
 )
 """Options that all questions of a read have in common: what is read, and how."""
 
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What is asked beside other questions; made by `ask`."""
+    """A question next to others; `ask` makes it."""
 
     op: Op | Sequence[Op]
     given: Mapping[str, Any]
@@ -57,8 +44,8 @@ def ask(op: Op | Sequence[Op] = DEFAULT, **options: Unpack[Keywords]) -> Questio
     Parameters
     ----------
     op, options
-        The fields of `chunkfold.planning.options.Options`; but those that say what is read, and
-        how (`sel`, `memory`, ...), which are given to `reduce`.
+        The rows of `chunkfold.planning.option_table.OptionTable`; but those that say what is read,
+        and how (`sel`, `memory`, ...), which are given to `reduce`.
 
     Raises
     ------
@@ -116,12 +103,10 @@ def refuse_other(name: str, question: object) -> None:
 
 @contextmanager
 def of_question(name: str) -> Iterator[None]:
-    """Say of which question something is wrong, if several are asked."""
+    """Say of which question something is wrong."""
     try:
         yield
     except (PlanError, MonoidError) as error:
-        if not name:
-            raise
         raise type(error)(f"{name}: {error}") from error
 
 

@@ -3,72 +3,82 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chunkfold.grid import Axis
+from chunkfold.grid import Axis, Taken
 from chunkfold.kernels import Accumulator, Bound, Packing, bind
 from chunkfold.planning.broadcast_inputs import BroadcastInput
-from chunkfold.planning.grouping import Grouping
-from chunkfold.planning.leaf_extremes import Passed
+from chunkfold.planning.grouping import AnyKeys, Grouping, OwnKeys
+from chunkfold.planning.layout import Layout
 from chunkfold.planning.options import Options
-from chunkfold.planning.own_keys import OwnKeys
-from chunkfold.planning.roll_up import RollUp
+from chunkfold.planning.preaggregation import Preaggregation, preaggregated
+from chunkfold.planning.workers import Terms
+from chunkfold.positions import crossed
 from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.data_arrays import DataArrays
 from chunkfold.sources.source import Source
 
+if TYPE_CHECKING:
+    from chunkfold.planning.leaf_extremes import SkippedLeaves
+    from chunkfold.planning.roll_up import RollUp
+
 
 @dataclass(frozen=True)
 class Request:
-    """A reduction of opened sources; made by `chunkfold.planning.asking`."""
+    """A reduction of opened sources; made by `chunkfold.planning.resolve`."""
 
     sources: tuple[Source, ...]
     """Aligned inputs."""
     options: Options
-    """Without labels, weights and masks: `grouping` and `held` have those."""
+    """Options without labels, weights and masks, which are in `grouping` and `held`."""
     chosen: tuple[Axis, ...]
-    """What is selected along each axis."""
+    """The selection along each axis."""
     reduced: tuple[int, ...]
     """Axes that are reduced, and those that an integer selects of."""
     packings: tuple[Packing | None, ...]
-    """How values are made of each source's elements, if they are not what is stored."""
+    """For each source how its elements are unpacked to values; None if they are values."""
     grouping: Grouping | None = None
     """The groups of elements that have the same label."""
     held: tuple[BroadcastInput, ...] = ()
     """Inputs that lack axes of the sources: weights, then a mask."""
     keeping: bool = False
-    """Whether blocks keep all elements of an output, to choose some: decided by planning."""
+    """True if blocks keep all elements of an output, to choose some: decided by planning."""
     data_arrays: DataArrays | None = None
-    """What xarray holds of the sources, if they were given as its arrays."""
+    """The sources as arrays of xarray, if they were given so."""
     streams: bool = False
-    """Whether results leave as soon as they are there, tile by tile: none is kept."""
+    """True if results leave as soon as they are computed, tile by tile: none is kept."""
     levels: int = 1
-    """Of results: each behind the first is of windows of the one before, as large as its own."""
+    """Levels of results: each after the first is of windows of the one before, of equal size."""
     modes: tuple[int, ...] = ()
     """By how much each level is coarser along each axis, where levels have the most frequent
     elements of windows: of results, which are not written; empty if they do not."""
     rounded_to: np.dtype | None = None
     """Dtype that results leave in, if it is another than theirs."""
     question: str = ""
-    """What it goes by, if several were asked together."""
+    """Its name, if several were asked together."""
     questions: tuple[str, ...] = ()
-    """What those go by that were asked together, in their order; empty if one was asked alone."""
+    """Names of all that were asked together, in order; empty if one was asked alone."""
     beside: tuple[Request, ...] = ()
-    """The others of them: each has the same sources and the same selection."""
+    """The other questions: each has the same sources and the same selection."""
     roll_up: RollUp | None = None
-    """How it is made of what another of them has folded, if it is: decided by planning."""
-    passed: Passed | None = None
+    """The way to make it of the accumulators of another question: decided by planning."""
+    passed: SkippedLeaves | None = None
     """Leaves that need not be read: nothing in them counts for what was found before."""
 
     @property
     def name(self) -> str:
-        """How messages call the sources."""
+        """The name of the sources in messages."""
         return " and ".join(source.name for source in self.sources)
+
+    @property
+    def keys(self) -> AnyKeys | None:
+        """The group of each element; None if there are no groups."""
+        return None if self.grouping is None else self.grouping.keys
 
     @property
     def groups(self) -> int:
@@ -77,27 +87,25 @@ class Request:
 
     @cached_property
     def numbering(self) -> Accumulator | None:
-        """What numbers elements that are grouped by their own values; None if none are.
+        """Accumulator that numbers elements grouped by their own values; None if none are.
 
         Raises
         ------
         ChunkfoldError
-            If they are not such as the edges of their groups.
+            If elements are of another kind than the edges of their groups.
         """
-        keys = None if self.grouping is None else self.grouping.keys
-        if not isinstance(keys, OwnKeys):
+        if not isinstance(self.keys, OwnKeys):
             return None
-        return keys.accumulator(self.sources[0].dtype, self.packings[0], self.name)
+        return self.keys.accumulator(self.sources[0].dtype, self.packings[0], self.name)
 
     @property
     def together(self) -> tuple[Request, ...]:
-        """All that were asked together, this one first."""
+        """All questions that were asked together, this one first."""
         return (self, *self.beside)
 
-    @property
-    def reads_again(self) -> bool:
-        """Whether the data may be read more than once."""
-        return any(one.monoid.reads > 1 for one in self.bound().statistics)
+    def reads_again(self, *, fp64: bool = True) -> bool:
+        """Tell if the data may be read more than once, by devices that have float64 or not."""
+        return any(one.monoid.reads > 1 for one in self.bound(fp64=fp64).statistics)
 
     def factors(self, axes: Sequence[int]) -> tuple[tuple[int, ...], ...]:
         """Return by how much each level is coarser than the one before, along some axes.
@@ -130,11 +138,23 @@ class Request:
             ddof=self.options.ddof,
             exact=self.options.exact,
             packings=(*self.packings, *(None for _ in self.held)),
-            keyed=self.grouping is not None,
+            keyed=self.keys is not None,
             outputs=self.groups * self.outputs,
             keeping=self.keeping,
             initial=self.options.initial,
         )
+
+    def accumulator(self, terms: Terms) -> Accumulator:
+        """Return the accumulator of elements, in the form that suits the number of outputs."""
+        bound = self.bound(fp64=terms.fp64)
+        return bound.accumulator.for_outputs(self.groups * self.outputs)
+
+    def preaggregated(self, layout: Layout, terms: Terms) -> Preaggregation | None:
+        """Return the rows of elements that are folded first; None if elements are folded."""
+        keys, staged = self.keys, len(self.sources)
+        if keys is None and not self.held:
+            return None
+        return preaggregated(self.accumulator(terms), layout, self.held, staged, keys, terms.kinds)
 
     @cached_property
     def _bounds(self) -> dict[bool, Bound]:
@@ -147,3 +167,40 @@ class Request:
     def __getstate__(self) -> dict[str, Any]:
         """Leave what is bound out: it follows from the rest, and is made of functions."""
         return {one.name: getattr(self, one.name) for one in fields(self)}
+
+
+def in_storage_order(requests: Sequence[Request]) -> tuple[Request, ...]:
+    """Return reductions that read every chunk once, whatever the order of what is selected.
+
+    All have one selection. Results are put in the order that was asked for at the end.
+    Along a reduced axis the order matters only to reductions that read indices: if there is one,
+    it stays as it is for all.
+    """
+    # Windows are of elements that follow each other in the order that was asked for.
+    windows = {n for one in requests for n, axis in enumerate(one.chosen) if axis.window}
+    chosen = requests[0].chosen
+    turned = [n for n, axis in enumerate(chosen) if not (n in windows or axis.ascends)]
+    for request in requests if turned else ():
+        if any(n in request.reduced for n in turned) and request.bound().accumulator.uses_index:
+            turned = [n for n in turned if n not in request.reduced]
+    return tuple(_turned(request, turned) if turned else request for request in requests)
+
+
+def _turned(request: Request, turned: Sequence[int]) -> Request:
+    """Return a reduction that takes what is selected in the order of its axes."""
+    chosen, orders = list(request.chosen), dict[int, Taken]()
+    for n in turned:
+        axis, orders[n] = chosen[n].ascending()
+        chosen[n] = replace(axis, order=None) if n in request.reduced else axis
+    grouping = request.grouping
+    if grouping is not None:
+        keys = grouping.keys.reordered(lambda codes, axes: _along(codes, axes, orders))
+        grouping = replace(grouping, keys=keys)
+    held = (replace(one, values=_along(one.values, one.axes, orders)) for one in request.held)
+    return replace(request, chosen=tuple(chosen), grouping=grouping, held=tuple(held))
+
+
+def _along(values: np.ndarray, axes: tuple[int, ...], orders: Mapping[int, Taken]) -> np.ndarray:
+    """Return what goes along some axes in another order, C-contiguous."""
+    cut = crossed(values, [orders.get(n, slice(None)) for n in axes])
+    return np.array(cut, order="C")

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,7 +27,7 @@ MOST_OPEN = 32
 
 
 class RowsRead(NamedTuple):
-    """What is read of some rows."""
+    """The part of some rows that is read at once."""
 
     box: Box
     """To the kernels: its outputs are rows."""
@@ -39,8 +39,8 @@ class RowsRead(NamedTuple):
 class Rows:
     """The rows of a tile, which some of the reduced axes tell apart.
 
-    Of an array of times, latitudes and longitudes that is reduced along all three, a row has all
-    elements of one latitude, where it is that which has weights.
+    If an array of times, latitudes and longitudes is reduced along all three and latitudes have
+    weights, a row has all elements of one latitude.
     """
 
     layout: Layout
@@ -55,7 +55,7 @@ class Rows:
 
     @classmethod
     def of(cls, layout: Layout, apart: Sequence[int], inputs: Inputs) -> Rows:
-        """Return those of a layout, told apart by their places along some axes."""
+        """Return the rows of a layout, which differ in their places along some axes."""
         along = [n for n in layout.reduced if n in apart]
         summed = tuple(n for n in layout.reduced if n not in apart)
         each = math.prod(layout.shape[n] for n in along)
@@ -114,8 +114,8 @@ class Rows:
         keys
             Along axes that are kept, or tell rows apart.
         done
-            Boxes of rows, and what was folded of each. Where it is of several groups of its own,
-            one behind another, each has all rows of the box.
+            Boxes of rows, and the partial of each. If a partial is of several groups, one after
+            another, each has all rows of the box.
         """
         numbers = np.concatenate([self._numbers(keys, outputs, *one) for one in done])
         sizes = itertools.accumulate((rows.outputs for _, rows in done), initial=0)
@@ -143,32 +143,3 @@ class Rows:
                 own = numbers.astype(np.int64) * outputs + self.outputs_at(place)
                 numbers = np.where(numbers < 0, -1, own)
         return np.tile(numbers, folded.outputs // len(numbers)) if len(numbers) else numbers
-
-
-class WayOfRows(Protocol):
-    """How results come of rows: what each is folded into, and how they are joined."""
-
-    @property
-    def rows(self) -> Rows:
-        """Which rows there are."""
-
-    @property
-    def folded(self) -> Accumulator:
-        """What a row is folded into."""
-
-    @property
-    def left_out(self) -> int | None:
-        """The number of the input that is left out where rows are folded, if one is."""
-
-    @property
-    def whole(self) -> Accumulator:
-        """What comes of them."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of accumulators of rows, on the device and read back, beside those of results."""
-
-    def joined(
-        self, done: Sequence[tuple[Slices, Partial]], outputs: int, combine: Combine
-    ) -> Partial:
-        """Return the partial of so many outputs, of boxes of rows and what was folded of each."""

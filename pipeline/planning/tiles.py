@@ -1,4 +1,4 @@
-"""Finish tiles one by one, where results are written as they come: on whoever has their partial."""
+"""Finish tiles one by one: their results, their levels, and why results are NaN."""
 
 from __future__ import annotations
 
@@ -11,16 +11,20 @@ import numpy as np
 
 from chunkfold.kernels import Accumulator, Partial
 from chunkfold.kernels.accumulator.partial import taken
-from chunkfold.kernels.accumulator.sums import Rounded, Rounding
+from chunkfold.kernels.accumulator.sums import Rounded, Rounding, exact_sums
 from chunkfold.kernels.binding.statistic import Statistic
+from chunkfold.kernels.catalogue.catalogue import CATALOGUE
 from chunkfold.kernels.catalogue.window_modes import window_modes
-from chunkfold.planning.nans import since_elements_are, since_rounded_are
+from chunkfold.kernels.dtypes import COUNT
+from chunkfold.kernels.exact.limbs import SPECIALS
+from chunkfold.kernels.fold.levels import OPS, Levels
 
 if TYPE_CHECKING:
     from chunkfold.planning.layout import Layout
     from chunkfold.planning.plan import Plan
     from chunkfold.planning.request import Request
     from chunkfold.planning.workers import Terms
+
 
 LEAST_OUTPUTS = 1 << 14
 """Outputs of a tile, from which on a device rounds its results."""
@@ -41,33 +45,33 @@ class Level:
 
 @dataclass(frozen=True)
 class FinishedTile:
-    """What is known of a tile when all of it is folded."""
+    """The results of a tile when all of it is folded."""
 
     tile: int
     levels: tuple[Level, ...]
     nan: Mapping[str, bool | None]
-    """Of which results some are NaN since elements are: see `since_elements_are`."""
+    """By name, whether some results are NaN since elements are: see `since_elements_are`."""
     nothing: int
-    """Outputs of which no element was there."""
+    """Outputs that have no element."""
 
 
 @dataclass(frozen=True)
 class TileFinishing:
-    """How a run's results are read off partials."""
+    """The way in which a run's results are read off partials."""
 
     accumulator: Accumulator
     statistics: tuple[Statistic, ...]
-    """Of which each output has a result."""
+    """Statistics: each output has a result of each."""
     shape: tuple[int, ...]
     reduced: tuple[int, ...]
-    """What was reduced, as `Statistic.finish` is told it."""
+    """The axes that were reduced, as `Statistic.finish` takes them."""
     grouped: bool = False
     dtype: np.dtype | None = None
     """Integers that results are rounded to as they leave, if they are."""
     factors: tuple[tuple[int, ...], ...] = ()
     """For each coarser level how many outputs of the one before are one, along the kept axes."""
     modes: bool = False
-    """Whether levels have the most frequent results of windows, and results are no level."""
+    """True if levels have the most frequent results of windows, and results are no level."""
 
     @classmethod
     def of(cls, plan: Plan) -> TileFinishing:
@@ -78,7 +82,7 @@ class TileFinishing:
             plan.bound.statistics,
             layout.by_window,
             layout.reduced_by_window,
-            plan.grouping is not None,
+            request.keys is not None,
             request.rounded_to,
             request.factors(layout.kept),
             bool(request.modes),
@@ -192,3 +196,85 @@ def _strided(factors: Sequence[int]) -> Iterator[tuple[slice, ...]]:
 
 def _flat(grid: np.ndarray, axes: int) -> np.ndarray:
     return grid.reshape(-1, *grid.shape[axes:])
+
+
+_OF_NAN_ALONE = ("min", "max", "minmax", "norminf", "norm1", "norm2", "sumsq")
+"""Reductions that are NaN only if elements are: else they are numbers, or infinite."""
+
+
+def since_elements_are(
+    statistic: Statistic, whole: Partial, done: np.ndarray, *, grouped: bool = False
+) -> bool | None:
+    """Tell if results are NaN or NaT since elements are, which `skipna` would leave out.
+
+    None if that may be, but infinities may have done it too, such as those of both signs in a sum.
+    Outputs of nothing, of no more elements than `ddof`, or of too few are NaN anyway. If elements
+    are `grouped`, a partial does not know how many each result has; a statistic may.
+    """
+    if statistic.monoid.skipna or done.dtype.kind not in "fcmM" or not done.size:
+        return False
+    counts = _counted(statistic, whole) if grouped else np.asarray(whole.count)
+    odd = np.isnan(done.reshape(whole.outputs, -1)).any(axis=1)
+    if counts is not None:
+        least = max(statistic.ddof, statistic.monoid.min_count - 1)
+        odd &= np.broadcast_to(counts, whole.outputs) > least
+    if not odd.any():
+        return False
+    monoid = statistic.monoid
+    if monoid.where is not None or monoid.masked or counts is None:  # there may have been nothing
+        return None
+    if done.dtype.kind in "mM" or statistic.name in _OF_NAN_ALONE:
+        return True
+    sums = [
+        exact_sums(whole, slot, statistic.limbs[name])
+        for name, slot in statistic.slots.items()
+        if name in statistic.limbs
+    ]
+    if not sums or any(one.terms for one in sums):
+        return None
+    return any(bool((one.wide.tables[odd, -SPECIALS] > 0).any()) for one in sums)
+
+
+def since_rounded_are(
+    statistic: Statistic, found: Rounded, *, grouped: bool = False
+) -> bool | None:
+    """Tell the same of results that a device has rounded."""
+    monoid, enough = statistic.monoid, grouped or np.all(np.asarray(found.count) > statistic.ddof)
+    if monoid.skipna or not found.nan[statistic.name] or not enough:
+        return False
+    known = not grouped and monoid.where is None and not monoid.masked
+    return True if known and statistic.name in _OF_NAN_ALONE else None
+
+
+def _counted(statistic: Statistic, whole: Partial) -> np.ndarray | None:
+    """Return of how many elements each result is, if the statistic has counted them."""
+    rules = statistic.monoid.fields
+    slots = [slot for name, slot in statistic.slots.items() if rules[name] == COUNT]
+    return whole.arrays[slots[0]] if slots else None
+
+
+def kernel_levels(plan: Plan) -> Levels | None:
+    """Return what kernels make of elements where a tile is one leaf; None if they cannot.
+
+    They make what partials are finished to, bit by bit, or say that they may not have.
+    """
+    request, layout = plan.request, plan.layout
+    options, (source, *others) = request.options, request.sources
+    if others or request.held or request.keys is not None or layout.reduced or layout.gathers:
+        return None
+    if request.modes:  # which are of elements as they are
+        return None
+    if len(options.monoids) > 1 or not plan.terms.fp64 or options.skips:
+        return None
+    (monoid,), (name,) = options.monoids, options.names
+    plain = options.cast is None and options.initial is None and not any(request.packings)
+    if not plain or name not in OPS or monoid != CATALOGUE[name]:
+        return None
+    dtype = source.dtype
+    if any(plan.accumulator.swapped) or (dtype.kind == "f" and not options.exact):
+        return None
+    if name == "mean" and dtype.kind != "f" and request.rounded_to != dtype:
+        return None
+    factors = tuple(axis.window or 1 for axis in request.chosen)
+    made = Levels(name, np.dtype(dtype).name, factors, request.levels)
+    return made if made.able else None

@@ -1,4 +1,4 @@
-"""What the tasks of a run are given: what they work on."""
+"""The work that the tasks of a run have in common."""
 
 from __future__ import annotations
 
@@ -16,21 +16,18 @@ from chunkfold.kernels.accumulator.chooser import Chooser
 from chunkfold.kernels.fold.levels import Levels
 from chunkfold.kernels.geometry import OutputRun
 from chunkfold.planning.block_data import BlockData, Brings, Constants, to_workers
-from chunkfold.planning.blocks import Block
+from chunkfold.planning.blocks import LARGE_BYTES, Block
 from chunkfold.planning.broadcast_inputs import BroadcastInput
-from chunkfold.planning.combine_tree import LARGE_BYTES
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.grouping import AnyKeys
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_boxes import Inputs, kept_leaf_box, keyed_leaf_box, leaf_box
 from chunkfold.planning.leaf_extremes import MOST_LEAVES, has_extremes
-from chunkfold.planning.level_kernels import levels_of
-from chunkfold.planning.missing_chunks import ListingTerms
+from chunkfold.planning.leaf_objects import ListingTerms
 from chunkfold.planning.plan import Plan
+from chunkfold.planning.preaggregation import Preaggregation, preaggregated
 from chunkfold.planning.roll_up import RollUp
-from chunkfold.planning.rows import WayOfRows
-from chunkfold.planning.tiles import TileFinishing, finishing_of
-from chunkfold.planning.ways_of_rows import way_of_rows
+from chunkfold.planning.tiles import TileFinishing, finishing_of, kernel_levels
 from chunkfold.settings import retry_seconds
 from chunkfold.sources.dask_division import Division, Own
 from chunkfold.sources.dask_source import with_keys, with_tasks
@@ -40,7 +37,7 @@ from chunkfold.sources.source import Source
 
 @dataclass(frozen=True)
 class Work:
-    """What the blocks of a run have in common. Travels with each task, so it stays small."""
+    """The work that all blocks of a run have. It travels with each task, so it stays small."""
 
     run: str
     sources: tuple[Source, ...]
@@ -56,50 +53,50 @@ class Work:
     readers: int
     """Threads that read for a block, where a worker has as many."""
     requests: int
-    """That a worker may have in flight for one host."""
+    """Requests that a worker may have in flight for one host."""
     fetching: int
     """Bytes that these may bring, or that wait to be decoded."""
     retry_s: float
-    """How long a request is tried again, in seconds."""
+    """Seconds for which a request is tried again."""
     skips: bool
-    """Whether chunks that cannot be read are left out, rather than end the run."""
+    """True if chunks that cannot be read are left out, rather than end the run."""
     wants_all: bool = False
-    """Whether chunks that are not stored end the run."""
+    """True if chunks that are not stored end the run."""
     keys: AnyKeys | None = None
-    """Which group each element is in, where there are groups."""
+    """The group of each element, if there are groups."""
     numbering: Accumulator | None = None
-    """What numbers elements that are grouped by their own values."""
+    """Accumulator that numbers elements grouped by their own values."""
     held: tuple[BroadcastInput, ...] = ()
     """Inputs behind the sources that lack axes of them."""
     choosers: tuple[Chooser, ...] = ()
-    """What is chosen of the elements of each output, which blocks keep for that."""
+    """Choosers among the elements of each output, which blocks keep for that."""
     tasks: Division | None = None
     """Dask's, which make chunks of the sources; they do not travel."""
     finishing: TileFinishing | None = None
     """Finishes tiles where they are whole, if blocks do: results then leave one by one."""
     levels: Levels | None = None
-    """What kernels make of tiles that are one leaf, where they can."""
+    """Levels that kernels make of tiles that are one leaf, if they can."""
     beside: tuple[Work, ...] = ()
-    """Of other questions that are answered by what is read: they have the same leaves."""
+    """Work for the other questions that the same read answers: they have the same leaves."""
     extremes: bool = False
-    """Whether blocks tell the least and the greatest elements of leaves, for another read."""
+    """True if blocks return the least and the greatest elements of leaves, for another read."""
     kinds: frozenset[str] = frozenset()
-    """Of devices, as far as they are known."""
+    """Kinds of devices, as far as they are known."""
     by_rows: bool = True
-    """Whether rows of elements may be folded first."""
+    """True if rows of elements may be folded first."""
     decodes_on_device: bool = False
-    """Whether devices decode what they can."""
+    """True if devices decode what they can."""
     roll_up: RollUp | None = None
-    """How it is made of what another question of the read has folded, if it is."""
+    """The way to make it of another question's accumulators, if there is one."""
 
     @property
     def together(self) -> tuple[Work, ...]:
-        """Those of all questions that one read answers, this one first."""
+        """Work for all questions that one read answers, this one first."""
         return (self, *self.beside)
 
     @property
     def folded_beside(self) -> tuple[Work, ...]:
-        """Those of the other questions that elements are folded for."""
+        """Work for the other questions that elements are folded for."""
         return tuple(one for one in self.beside if one.roll_up is None)
 
     def box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Box:
@@ -107,16 +104,18 @@ class Work:
         return leaf_box(self.layout, pieces, within, self._inputs)
 
     @cached_property
-    def rowwise(self) -> WayOfRows | None:
-        """How outputs are made of rows, which are folded first; None if elements are folded."""
-        if not self.by_rows:
+    def rowwise(self) -> Preaggregation | None:
+        """The rows that are folded first; None if elements are folded."""
+        if not self.by_rows or (self.keys is None and not self.held):
             return None
         staged = len(self.sources)
-        return way_of_rows(self.accumulator, self.layout, self.held, staged, self.keys, self.kinds)
+        return preaggregated(
+            self.accumulator, self.layout, self.held, staged, self.keys, self.kinds
+        )
 
     @property
     def folded(self) -> Accumulator:
-        """What elements are folded into first."""
+        """Accumulator that elements are folded into first."""
         return self.accumulator if self.rowwise is None else self.rowwise.folded
 
     def folded_box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Box:
@@ -178,24 +177,24 @@ class Work:
 
     @property
     def fills_implicitly(self) -> bool:
-        """Whether of what is not stored it is enough to know how many elements it has."""
+        """True if chunks that are not stored are folded by their number of elements alone."""
         # Elements that are alike may be weighed unlike, and those that are kept are all brought.
         if self.held or self.choosers or self.numbering is not None:
             return False
         accumulator = self.accumulator
-        # Of each group the first would have to be given to what reads indices.
+        # Reductions that read indices would need the first element of each group.
         own = accumulator.takes_first and (self.keys is None or not accumulator.uses_index)
         return own and all(one._counts_fill for one in self.folded_beside)
 
     @property
     def _counts_fill(self) -> bool:
-        """Whether the same is enough where another question's leaves are passed over."""
+        """True if that holds for this question, where another one's leaves are skipped."""
         plain = self.keys is None and not self.held and not self.accumulator.uses_index
         return plain and self.layout.outputs == 1 and self.accumulator.takes_first
 
     @property
     def constants(self) -> Constants:
-        """What is the same for all blocks, and may be large."""
+        """Keys and inputs that are the same for all blocks, and may be large."""
         return Constants(self.keys, self.held, tuple(one.constants for one in self.beside))
 
     def with_constants(self, constants: Constants) -> Work:
@@ -263,13 +262,13 @@ class Work:
             retry_seconds(),
             plan.options.skips,
             plan.options.wants_all,
-            None if plan.grouping is None else plan.grouping.keys,
+            plan.request.keys,
             plan.request.numbering,
             plan.held,
             plan.choosers,
             tasks,
             finishing_of(plan),
-            levels_of(plan) if plan.request.streams else None,
+            kernel_levels(plan) if plan.request.streams else None,
             tuple(
                 cls._of(f"{run}-{number}", one, sources, None)
                 for number, one in enumerate(plan.beside, 1)

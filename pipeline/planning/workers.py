@@ -1,14 +1,34 @@
-"""Who will do the work of a run, as far as planning needs to know."""
+"""Who will do the work of a run, and how a host is shared out to workers."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from chunkfold.kernels import Device
+from distributed.system import MEMORY_LIMIT
+
+from chunkfold.errors import DeviceError
+from chunkfold.kernels import Device, split
 from chunkfold.kernels.decode.decode_rates import DecodeRates
-from chunkfold.planning.staffing import READERS, host_cores, memory_each, readers_each
 from chunkfold.settings import most_requests
+
+THREADS = 2
+"""Blocks that a worker runs at once: one reads on while another ends."""
+READERS = (2, 16)
+"""Least and most threads that read and decode for a worker: 16 keep a GPU's link busy.
+
+If they wait for a network, there are always as many as may be."""
+
+SLOW_BY_KEY = frozenset({"cpu"})
+"""Kinds of devices that fold by key slower than they are given elements: a GPU's memory is
+faster."""
+_CORES = 8
+"""Cores of a worker that shares a GPU, or has a part of a CPU: its readers share Python's lock. See
+`benchmarks/results/feeding.md`, `docs/measuring.md`."""
+_MOST = 4
+"""Workers of a GPU: each takes some of its memory for itself."""
 
 
 @dataclass(frozen=True)
@@ -21,21 +41,21 @@ class Terms:
     readers: int = READERS[0]
     """Threads of each that read for them, at most."""
     requests: int = 1
-    """That each may have in flight for one host, at most."""
+    """Requests that each may have in flight for one host, at most."""
     memory_limit: int | None = None
     """Bytes that distributed allows each, if it has a limit."""
     fp64: bool = True
-    """Whether every device has float64."""
+    """True if every device has float64."""
     buffer_bytes: int | None = None
     """Most of one buffer that every device has room for, if it is known."""
     kinds: frozenset[str] = frozenset()
-    """Of devices, as far as they are known: "cpu", "gpu"."""
+    """Kinds of devices, as far as they are known: "cpu", "gpu"."""
     own_memory: bool = False
-    """Whether every device has memory of its own, which is fed over a link."""
+    """True if every device has memory of its own, which is fed over a link."""
     not_decoding: str = ""
     """Why a device cannot decode; empty if all can."""
     decode_rates: tuple[DecodeRates, ...] = ()
-    """Of codecs that were measured, one each: see `slowest`."""
+    """Rates of codecs that were measured, one each: see `slowest`."""
 
     @classmethod
     def of_this_host(
@@ -80,11 +100,11 @@ class Workers:
     neighbours: int = 1
     """Workers of the machine that has most: they share the requests that one may make."""
     decode_rates: tuple[DecodeRates, ...] = ()
-    """Of each device of theirs, and each codec, as far as they were measured."""
+    """Rates of each of their devices, and each codec, as far as they were measured."""
 
     @property
     def terms(self) -> Terms:
-        """What plans depend on."""
+        """The terms that plans depend on."""
         return Terms(
             workers=len(self.devices),
             threads=self.threads,
@@ -121,3 +141,78 @@ def slowest(rates: Iterable[DecodeRates]) -> tuple[DecodeRates, ...]:
     for one in sorted(rates, key=lambda one: (one.codec, one.gain)):
         found.setdefault(one.codec, one)
     return tuple(found.values())
+
+
+class Post(NamedTuple):
+    """The share of its host that a worker has."""
+
+    name: str
+    """Name that no other worker of a scheduler has."""
+    device: Device
+    """Its own, or one that it shares with other workers."""
+    readers: int
+    """Threads that read and decode for it."""
+    memory: int
+    """Bytes."""
+
+
+def posts(
+    devices: Sequence[Device], per_device: int | None = None, memory: int | None = None
+) -> list[Post]:
+    """Share a host out to the workers of its devices, so many each, with so many bytes.
+
+    A GPU's workers share it: unless it is given how many, they are one for every 8 of the cores
+    that decode for it. A CPU is split, a part for each: one for every 8 of its cores.
+
+    Raises
+    ------
+    DeviceError
+        If there are to be none.
+    """
+    if per_device is not None and not (isinstance(per_device, int) and per_device >= 1):
+        raise DeviceError(
+            f"workers_per_device is {per_device!r}; give a whole number of at least 1"
+        )
+    shares = [_shares(device, host_cores() // len(devices), per_device) for device in devices]
+    workers = sum(map(len, shares))
+    return [
+        Post(
+            f"{own.kind}-{own.identity}" + (f"-{number}" if number and own is device else ""),
+            own,
+            readers_each(workers),
+            memory or memory_each(workers),
+        )
+        for device, each in zip(devices, shares, strict=True)
+        for number, own in enumerate(each)
+    ]
+
+
+def _shares(device: Device, cores: int, count: int | None) -> list[Device]:
+    """Return the share of a device that each of its workers has."""
+    if not device.unified_memory:
+        return [device] * (count or max(1, min(_MOST, -(-cores // _CORES))))
+    # Such a device's threads and theirs want the same cores.
+    parts = device.most_parts if device.kind == "cpu" and device.part is None else 1
+    count = count or max(1, min(parts, cores // _CORES))
+    return list(split(device, count)) if 1 < count <= parts else [device] * count
+
+
+def slow_by_key(kinds: frozenset[str]) -> bool:
+    """Tell if devices, whose kinds are known, all fold by key slower than elements come."""
+    return bool(kinds) and kinds <= SLOW_BY_KEY
+
+
+def readers_each(workers: int) -> int:
+    """Return the reading threads of each of so many workers of this host."""
+    least, most = READERS
+    return max(least, min(most, host_cores() // max(1, workers)))
+
+
+def memory_each(workers: int) -> int:
+    """Return the bytes of each of so many workers of this host."""
+    return MEMORY_LIMIT // max(1, workers)
+
+
+def host_cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0))

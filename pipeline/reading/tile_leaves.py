@@ -12,7 +12,7 @@ from chunkfold.boxes import Slices, elements_of, extents_of
 from chunkfold.grid import Piece
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.group_keys import Keys
-from chunkfold.planning.missing_chunks import SPARSE, expected_objects
+from chunkfold.planning.leaf_objects import SPARSE, expected_objects
 from chunkfold.planning.work import Work
 from chunkfold.sources.source import Source
 from chunkfold.stores.expected import Expected, Listed
@@ -68,7 +68,7 @@ def leaves_to_read(
     each may give another result.
     """
     needed = ~block.passed_parts(tile)
-    numbers, absent = np.arange(*block.parts)[needed], block.absent_parts(tile)[needed]
+    numbers, absent = np.arange(*block.parts)[needed], block.unstored_parts(tile)[needed]
     outputs, itemsizes = elements_of(place), [s.dtype.itemsize for s in work.sources]
     depths = work.layout.part_depths(tile, numbers, place)
     fills_implicitly, implicit, leaves = work.fills_implicitly, 0, list[TileLeaf]()

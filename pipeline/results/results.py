@@ -222,8 +222,8 @@ class Results(Mapping[str, Result]):
             reduced=self.names_of(reduced) if reduced else [],
         )
         for one in self.plan.options.monoids:
-            if one.name == op and isinstance(one.adapt, Sketch):
-                attributes["rtol"] = one.adapt.rtol
+            if one.name == op and isinstance(one.specialised, Sketch):
+                attributes["rtol"] = one.specialised.rtol
         # Of what is not computed nobody knows.
         if not is_dask(value) and are_beyond(value, attributes.get("units")):
             attributes = {key: said for key, said in attributes.items() if key not in _OF_DATES}

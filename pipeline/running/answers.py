@@ -11,9 +11,9 @@ from typing import Any, cast
 import numpy as np
 
 from chunkfold.kernels.accumulator.partial import Partial
-from chunkfold.planning.further import Pending
-from chunkfold.planning.nans import since_elements_are
+from chunkfold.planning.next_pass import Pending
 from chunkfold.planning.plan import Plan
+from chunkfold.planning.tiles import since_elements_are
 from chunkfold.results.label_sources import OfXarray
 from chunkfold.results.result import Result
 from chunkfold.results.results import Results, in_order
@@ -71,7 +71,7 @@ def answer_of(asked: Plan, plan: Plan, whole: Partial) -> tuple[Answer, Pending]
     finishing, layout = Finishing.of(plan), plan.layout
     values, pending, nan = {}, [], {}
     for statistic in plan.bound.statistics:
-        more = statistic.further(whole, layout.by_window, layout.reduced_by_window)
+        more = statistic.next_pass(whole, layout.by_window, layout.reduced_by_window)
         if more is not None:
             pending.append((statistic.monoid, more))
             continue

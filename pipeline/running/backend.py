@@ -15,11 +15,10 @@ from chunkfold.cluster.watching import Watched
 from chunkfold.errors import WorkerLostError
 from chunkfold.events import OnEvent, reporter
 from chunkfold.kernels.tuning.decode_request import decode_rates
-from chunkfold.planning.block_data import in_this_process
+from chunkfold.planning.block_data import to_this_process
 from chunkfold.planning.blocks import Block
-from chunkfold.planning.staffing import THREADS, memory_each
 from chunkfold.planning.work import Work
-from chunkfold.planning.workers import Workers, by_cores
+from chunkfold.planning.workers import THREADS, Workers, by_cores, memory_each
 from chunkfold.plural import counted
 from chunkfold.running.shared_tasks import TasksHere
 from chunkfold.sources.source import Source
@@ -142,7 +141,7 @@ class InProcess:
         return folded
 
     def _sources(self, block: Block, told: Callable[[], None]) -> Mapping[int, Source]:
-        data = self._work.data_of(block, in_this_process)
+        data = self._work.data_of(block, to_this_process)
         assert data is not None  # or there were no tasks
         results = self._shared.before(block.number, data.tasks.inputs, told)
         return sources_in(data, results, partial(threaded.get, pool=self._tasks), told)

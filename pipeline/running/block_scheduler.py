@@ -22,7 +22,7 @@ from chunkfold.events import (
     Waiting,
     WorkerRetired,
 )
-from chunkfold.planning.combine_tree import Tree
+from chunkfold.planning.blocks import Tree
 from chunkfold.planning.plan import Plan
 from chunkfold.plural import counted
 from chunkfold.running.attempt_counts import AttemptCounts

@@ -14,8 +14,8 @@ from typing import cast
 from chunkfold.errors import ChunkError
 from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
 from chunkfold.kernels.accumulator.partial import Partial
-from chunkfold.planning.further import Pending, further_plan
 from chunkfold.planning.leaf_extremes import LeafExtremes
+from chunkfold.planning.next_pass import Pending, next_plan
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.work import Work
 from chunkfold.plural import counted
@@ -66,7 +66,7 @@ class Execution:
         self._backend, self._devices, self._on_event = made.backend, made.devices, on_event
         self._found: dict[str, Answer] = {}
         """By question, what reads have found so far."""
-        self._extremes = LeafExtremes()
+        self._extremes: LeafExtremes | None = None
         """Of leaves that were read."""
         self._summing = itertools.count()
         self._sink, self._streaming = sink, cast("Streaming | None", None)
@@ -81,7 +81,7 @@ class Execution:
         try:
             waiting = self._read(self.plan, self.id)
             while waiting:
-                plan = further_plan(waiting, self._extremes)
+                plan = next_plan(waiting, self._extremes)
                 run = f"{self.id}-{len(self.schedulers)}"
                 self._backend.listen(run)
                 waiting = self._read(plan, run)
@@ -120,9 +120,9 @@ class Execution:
         roots = scheduler.execute()
         for source in plan.sources:
             source.check_unchanged()
-        self._extremes = LeafExtremes.together(
-            (self._extremes, *(folded.extremes for _, folded in roots))
-        )
+        if work.extremes:
+            found = (folded.extremes for _, folded in roots)
+            self._extremes = LeafExtremes.together((self._extremes, *found))
         report = merge(folded.report for _, folded in roots)
         if len(self.schedulers) > 1:
             for source in plan.sources:

@@ -22,17 +22,14 @@ from chunkfold.kernels import all_devices, default_devices
 from chunkfold.kernels.binding.statistic import Statistic
 from chunkfold.kernels.tuning.decode_request import decode_rates
 from chunkfold.planning.block_data import Constants, to_a_graph
-from chunkfold.planning.blocks import TileRange
-from chunkfold.planning.combine_tree import Tree
+from chunkfold.planning.blocks import TileRange, Tree
 from chunkfold.planning.feeding import codecs_to_measure
 from chunkfold.planning.output_chunks import OutputChunks, output_chunks
 from chunkfold.planning.plan import Plan, request_of
 from chunkfold.planning.planner import fitted, make_plan
 from chunkfold.planning.request import Request
-from chunkfold.planning.staffing import THREADS
-from chunkfold.planning.unshown import unshown
 from chunkfold.planning.work import Work
-from chunkfold.planning.workers import Terms
+from chunkfold.planning.workers import THREADS, Terms
 from chunkfold.results.label_sources import OfXarray
 from chunkfold.results.results import Results, in_order
 from chunkfold.running.ready import check_terms
@@ -98,7 +95,7 @@ def lazily(
             f"{', '.join(plan.ops)}: the data are read up to {plan.reads} times, each time for "
             "what was found before, but with compute=False they are read once: leave that out"
         )
-    warn_user(unshown(plan, plan.missing))
+    warn_user(plan.unshown(plan.missing))
     return _given(plan, TaskGraph(plan, resources).arrays(), labels=labels)
 
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from chunkfold.bad_chunks import Skipped
 from chunkfold.errors import PlanError
-from chunkfold.planning.unshown import unshown
 from chunkfold.results.results import Results
 from chunkfold.running.answers import Answer
 from chunkfold.running.execution import Execution
@@ -169,7 +168,7 @@ class Run:
         return map(str, self._remarks(flag))
 
     def _remarks(self, flag: str) -> Iterator[Warning]:
-        yield from unshown(self.plan, self.missing, self._execution.report.missed)
+        yield from self.plan.unshown(self.missing, self._execution.report.missed)
         yield from waits_told(self.requests)
         yield from nan_told(self._execution.answers, flag)
 

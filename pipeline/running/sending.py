@@ -29,12 +29,13 @@ them. Combines get them within their tasks, which pass through the scheduler."""
 
 
 def partial_bytes(work: Work, block: Block) -> int:
-    """Return the bytes of the partials that a block leaves, of all questions."""
-    return sum(
-        one.accumulator.nbytes * one.groups * one.layout.tile_outputs(tile)
-        for one in work.together
-        for tile in range(*block.tiles)
-    )
+    """Return the bytes of the partials that a block leaves: those of other questions at most.
+
+    These have tiles of their own, and a block may meet all of them.
+    """
+    own = sum(work.layout.tile_outputs(tile) for tile in range(*block.tiles))
+    others = sum(one.accumulator.nbytes * one.groups * one.layout.outputs for one in work.beside)
+    return own * work.accumulator.nbytes * work.groups + others
 
 
 def bring(

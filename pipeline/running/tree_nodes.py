@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from chunkfold.planning.blocks import Block
-from chunkfold.planning.combine_tree import Tree
+from chunkfold.planning.blocks import Block, Tree
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from chunkfold.decoding.chunk_keys import spelling
-from chunkfold.kernels.feed.file_states import file_states
+from chunkfold.kernels.feed.native import file_states
 from chunkfold.sources.direct_route import objects_of
 from chunkfold.stores.icechunk_store import Snapshot
 from chunkfold.stores.listing import PAGE, Entry

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from chunkfold.errors import MonoidError, PlanError
-from chunkfold.kernels.expressions.evaluate import evaluate
+from chunkfold.kernels.expressions.evaluate import tree_values
 from chunkfold.kernels.expressions.functions import BY_NAME
 from chunkfold.kernels.expressions.nodes import input_node
 from chunkfold.kernels.expressions.parsed import parsed
@@ -90,7 +90,7 @@ def _value(
     arrays = [_along(one, dims) for one in held.values()]
     try:
         root = parsed(written)(*map(Symbol, leaves)).node
-        (values,) = evaluate([root], dict(zip(leaves, arrays, strict=True)))
+        (values,) = tree_values([root], dict(zip(leaves, arrays, strict=True)))
     except MonoidError as error:
         raise PlanError(f"weights {text!r}: {error}") from None
     shape = np.broadcast_shapes(*(one.shape for one in arrays))

@@ -18,7 +18,7 @@ from chunkfold.decoding.direct import DirectRegion
 from chunkfold.errors import SourceError
 from chunkfold.kernels.decode.codec_chain import CodecChain
 from chunkfold.kernels.decode.stored_chunks import StoredChunks
-from chunkfold.kernels.feed.commands import Runs, together
+from chunkfold.kernels.feed.commands import Runs, joined_runs
 from chunkfold.sources.array_source import copied
 from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.joined_values import common_attributes
@@ -216,7 +216,7 @@ class ConcatenatedSource(Source):
             if runs is None or self._part(number).dtype != self.dtype:
                 return None
             found.append((runs, within.start * row))
-        return together(found)
+        return joined_runs(found)
 
     @property
     def device_codecs(self) -> CodecChain | None:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray
 
-METHODS = ("nearest", "pad", "ffill", "backfill", "bfill")
-"""xarray's rules for the position of a value that the coordinate does not have."""
 _BOOLS = {"true": True, "false": False}
 
 

@@ -36,7 +36,7 @@ def combine(owned: WorkerDevice, worker: str, work: Work, parts: Sequence[Folded
     profile = combiner.profile()
     own = device_report(owned, worker, tuning, profile=profile)
     report = merge([*(part.report for part in parts), Report(0, {owned.device.identity: own})])
-    extremes = LeafExtremes.together(part.extremes for part in parts)
+    extremes = LeafExtremes.together(part.extremes for part in parts) if work.extremes else None
     return Folded(partials, report, groups=groups, secondary=secondary, extremes=extremes)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -48,7 +48,7 @@ class Folded:
     """Numbers of the groups that partials have, int64, ascending; None: all."""
     secondary: tuple[Mapping[int, Partial], ...] = ()
     """For each secondary question the partials of the tiles that its leaves reach, by number."""
-    extremes: LeafExtremes = field(default_factory=LeafExtremes)
+    extremes: LeafExtremes | None = None
     """Least and greatest elements of leaves, by which another read may skip leaves."""
 
     def partials_of_all(self, accumulator: Accumulator, groups: int) -> tuple[Partial, ...]:

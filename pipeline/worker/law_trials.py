@@ -58,7 +58,7 @@ def _some_data(work: Work, block: Block) -> Sequence[np.ndarray] | None:
     """Return elements of the first stored chunk of a block; None if it has none."""
     for tile in range(*block.tiles):
         parts = np.arange(*block.parts)
-        stored = ~block.absent_parts(tile) & (
+        stored = ~block.unstored_parts(tile) & (
             work.layout.part_depths(tile, parts, work.layout.alike(tile)[0]) > 0
         )
         if not stored.any():

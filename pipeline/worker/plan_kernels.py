@@ -11,8 +11,8 @@ from chunkfold.errors import DeviceError
 from chunkfold.kernels import Accumulator, Box, Device, KeyedBox, all_devices, box, devices
 from chunkfold.kernels.fold.programs import programs
 from chunkfold.kernels.geometry import FOLDS
-from chunkfold.kernels.listing.listing import Program, listing
-from chunkfold.kernels.tuning.explained import Reason, explained, explained_by_key
+from chunkfold.kernels.listing.program_listing import Program, listing
+from chunkfold.kernels.tuning.reasons import Reason, explained, explained_by_key
 from chunkfold.kernels.tuning.tuning_choice import TuningChoice, chosen
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.plan import Plan
@@ -151,7 +151,7 @@ def _kinds(plan: Plan, work: Work, buffer_bytes: int) -> _Kinds:
             _folded(read.fold_input) for read in _reads(work, output_box, buffer_bytes)
         ]
         found.setdefault(kernels, {}).update(dict.fromkeys(boxes))
-    if plan.absent:  # one fill value is folded, and then squared
+    if plan.unstored:  # one fill value is folded, and then squared
         found.setdefault(frozenset({"flat"}), {})[box((1,), (0,))] = None
     return found
 

@@ -25,8 +25,9 @@ from chunkfold.kernels.program.shared_layout import with_components
 from chunkfold.planning import group_keys
 from chunkfold.planning.broadcast_inputs import BroadcastInput
 from chunkfold.planning.group_keys import Keys
-from chunkfold.planning.keeping import depth_of
-from chunkfold.planning.rows import MOST_OPEN, RowsRead, WayOfRows
+from chunkfold.planning.in_memory import depth_of
+from chunkfold.planning.preaggregation import Preaggregation
+from chunkfold.planning.rows import MOST_OPEN, RowsRead
 from chunkfold.planning.tiles import Combine
 from chunkfold.planning.work import Work
 from chunkfold.reading.reads import FoldInput
@@ -81,7 +82,7 @@ class RowsFold:
     def __init__(
         self,
         owned: WorkerDevice,
-        way: WayOfRows,
+        way: Preaggregation,
         tuning: Tuning,
         outputs: int,
         queue: cl.CommandQueue,

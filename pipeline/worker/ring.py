@@ -23,9 +23,8 @@ from chunkfold.kernels.fold.launch import Input
 from chunkfold.kernels.fold.levels import Levels, LevelsFold
 from chunkfold.kernels.fold.selection import RankSelection
 from chunkfold.planning.leaf_extremes import ExtremesFound
-from chunkfold.planning.memory import ring_slots
+from chunkfold.planning.memory import OPEN_BYTES, ring_slots
 from chunkfold.planning.tiles import Combine
-from chunkfold.planning.together import OPEN_BYTES
 from chunkfold.planning.work import Work
 from chunkfold.reading import readers
 from chunkfold.reading.readers import ReadTimes, StagingSlot, committed, overdue, read_staged
@@ -81,7 +80,7 @@ class Ring:
             for one in work.folded_beside
         ]
         """Folds of the same reads for secondary questions."""
-        self.extremes = ExtremesFound(work.layout, wanted=work.extremes)
+        self.extremes = ExtremesFound(work.layout) if work.extremes else None
         self._folds = QuestionFolds(owned, work, self._queue, combine)
         self._free: deque[StagingSlot] = deque()
         self._readers, self._priority = owned.readers_for(work), priority
@@ -197,7 +196,7 @@ class Ring:
                 self._work.sources,
                 read,
                 slot,
-                ranged=self.extremes.wanted,
+                ranged=self.extremes is not None and self.extremes.wanted,
                 on_device=self._work.decodes_on_device,
             )
             future = self._owned.read(self._readers, self._priority, task)
@@ -259,7 +258,7 @@ class Ring:
             buffer.busy_until(event)
         self._free.append(slot)
         if counts:
-            if times.extremes is not None:
+            if self.extremes is not None and times.extremes is not None:
                 self.extremes.add(read.leaf, *times.extremes, read.box.elements)
             self._totals.elements += read.box.elements
             self._totals.nbytes += read.nbytes

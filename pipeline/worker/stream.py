@@ -154,9 +154,10 @@ class LeafStream:
         return self._ring.secondary
 
     @property
-    def extremes(self) -> LeafExtremes:
+    def extremes(self) -> LeafExtremes | None:
         """Least and greatest elements of leaves, by which another read may skip leaves."""
-        return self._ring.extremes.found()
+        found = self._ring.extremes
+        return None if found is None else found.found()
 
     def close(self) -> None:
         """Wait for the device to let go of the buffers."""

@@ -35,9 +35,8 @@ from chunkfold.kernels.feed.feeder import Feeder
 from chunkfold.kernels.fold.staging import StagingBuffer
 from chunkfold.kernels.geometry import FOLDS
 from chunkfold.kernels.tuning.decode_request import decode_rates
-from chunkfold.planning.staffing import readers_each
 from chunkfold.planning.work import Work
-from chunkfold.planning.workers import by_cores
+from chunkfold.planning.workers import by_cores, readers_each
 from chunkfold.reading.readers import Readers
 
 _Read = TypeVar("_Read")

@@ -19,11 +19,11 @@ from chunkfold.kernels import (
     choose,
 )
 from chunkfold.kernels.bench import measure, transfer
-from chunkfold.kernels.bench.ceiling import read_kernels
+from chunkfold.kernels.bench.measure import read_kernels
 from chunkfold.kernels.bench.peers import in_cache, repeated
 from chunkfold.kernels.bench.timing import medians
 from chunkfold.kernels.bench.transfer import IN_PLACE, bench_transfer
-from chunkfold.kernels.device.pages import PAGE, page_aligned
+from chunkfold.kernels.fold.staging import PAGE, page_aligned
 from chunkfold.kernels.ladder import LADDER
 from tests.kernels.fold.test_fold import upload
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from chunkfold.kernels import Device, DeviceError, as_monoid, bind, box
 from chunkfold.kernels.dtypes import FIELD, from_order, literal, order_field, stored_name
+from chunkfold.kernels.exact.rounding import sum_bound
 from chunkfold.kernels.fold.profile import LaunchTimes, measured, merged
-from chunkfold.kernels.monoid.bounds import sum_bound
 from chunkfold.kernels.program.build_options import language_options
 from chunkfold.kernels.tuning.variant import forced, tiers, why_not
 from chunkfold.kernels.tuning.work_groups import work_group_size

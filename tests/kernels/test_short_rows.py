@@ -13,7 +13,7 @@ from chunkfold.kernels import Bound, DeviceContext, Fold, Tuning, as_monoid, bin
 from chunkfold.kernels.geometry import SHORT_RUN, SHORT_RUNS
 from chunkfold.kernels.program.options import Loads
 from chunkfold.kernels.strides import c_strides
-from chunkfold.kernels.tuning.tuning_choice import settled
+from chunkfold.kernels.tuning.tuning_choice import try_tunings
 from chunkfold.kernels.tuning.variant import forced
 from tests.conftest import some
 from tests.kernels.fold.test_fold import upload
@@ -82,7 +82,7 @@ def test_staged_rows_equal_numpy(opened: DeviceContext, ops: str, dtype: str):
         strip=False,
         short_rows=Loads(32, lanes=1, width=1, unroll=4),
     )
-    (tuning,), verdict = settled(opened.device, accumulator, staged, kernels=("short_rows",))
+    (tuning,), verdict = try_tunings(opened.device, accumulator, staged, kernels=("short_rows",))
     assert verdict.usable, verdict
     check_with_numpy(opened, bound, tuning, ops)
 

@@ -25,7 +25,7 @@ def test_they_are_refused_with_the_place_of_the_first(op: str):
     data: Any = (X, Y) if op in TWO else X
     weights = np.ones(X.shape)
     weights[5, 2], weights[6, 0] = -0.25, -7
-    says = rf"weights: -0.25 is below zero, but weights of {op} .* stands at \[5, 2\] along axis 0"
+    says = rf"weights: -0.25 is below zero, but weights of {op} .* is at \[5, 2\] along axis 0"
     with pytest.raises(PlanError, match=says):
         cf.reduce(data, op, weights=weights)
     with pytest.raises(PlanError, match="below zero"):

@@ -135,7 +135,7 @@ def test_the_shell_and_job_files_have_them(tmp_path: Path):
     told = json.loads(chunkfold("reduce", tmp_path / "x.zarr", *words).stdout)
     assert told["results"]["count"] == want
     for bins in ([-3, -0.5, 0, 0.25, 2.5], "-3,-0.5,0,0.25,2.5"):
-        by = Reduction(statistics=["count"], bins=bins).labels["by"]
+        by = Reduction(statistics=["count"], bins=bins).library["by"]
         assert cf.reduce(x, "count", by=by).values.tolist() == want
     assert "by the elements' own values: 4 acc" in str(
         cf.plan(str(tmp_path / "x.zarr"), "count", by=cf.bins(EDGES))

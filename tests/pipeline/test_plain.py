@@ -22,7 +22,7 @@ from chunkfold.kernels import histogram
 from chunkfold.kernels.fold.combine import SLAB_BYTES
 from chunkfold.kernels.fold.shapes import MOST_GROUPS, SPLIT_BYTES
 from chunkfold.planning import blocks, planner
-from chunkfold.planning.combine_tree import FAN_IN, LARGE_BYTES, Tree, fan_in
+from chunkfold.planning.blocks import FAN_IN, LARGE_BYTES, Tree, fan_in
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_boxes import Inputs, leaf_box
 from chunkfold.planning.leaves import LEAST_OUTPUTS, leaf_factors

@@ -15,7 +15,7 @@ import chunkfold as cf
 from chunkfold.errors import PlanError
 from chunkfold.events import RunStarted
 from chunkfold.kernels.catalogue import radix
-from chunkfold.planning import blocks, keeping, kept_between_reads, planner
+from chunkfold.planning import blocks, in_memory, planner
 from tests.conftest import DEVICES, workers_of
 from tests.kernels.catalogue.test_quantiles import elements, wanted
 from tests.pipeline.test_by import SHAPE, stored
@@ -30,7 +30,7 @@ def way(request, monkeypatch) -> str:
 
     Each test in both ways: digits are counted read by read, or all elements of an output are kept.
     """
-    monkeypatch.setattr(keeping, "LEAST_OUTPUTS", WAYS[request.param])
+    monkeypatch.setattr(in_memory, "LEAST_OUTPUTS", WAYS[request.param])
     monkeypatch.setattr(planner, "LEAF_BYTES", 2048)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (4096, 8192))
     monkeypatch.setattr(radix, "TABLE_BYTES", 4 << 20)
@@ -51,7 +51,7 @@ def test_they_are_numpys(data: st.DataObject):
     q = data.draw(st.floats(0, 1))
     op = cf.quantile(q, method=data.draw(st.sampled_from(["linear", "lower", "hazen"])))
     got = cf.reduce(stored(x, chunks), op, axis=axes, selection=cut)
-    method = op.sized.method
+    method = op.specialised.method
     along = all_axes if isinstance(all_axes, tuple) else (all_axes,)
     np.testing.assert_array_equal(got, wanted(kept, q, along, method))
 
@@ -153,7 +153,7 @@ def test_several_quantiles_make_a_last_axis_with_their_values():
 
 def test_what_is_too_large_is_refused(monkeypatch, way: str):
     x = stored(elements("f4", SHAPE))
-    monkeypatch.setattr(kept_between_reads, "MOST_BYTES", 100)
+    monkeypatch.setattr(in_memory, "MOST_BYTES", 100)
     if way == "digit by digit":
         with pytest.raises(PlanError, match=r"median of .* is read several times.*select less"):
             cf.plan(x, "median", axis=0)

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import chunkfold as cf
 from chunkfold.errors import PlanError
 from chunkfold.events import BlockProgress, Event, RunStarted
-from chunkfold.planning import blocks, planner, together
+from chunkfold.planning import blocks, memory, planner
 from chunkfold.planning.questions import Question
 from chunkfold.planning.work import Work
 from chunkfold.reading import tile_leaves
@@ -118,7 +118,7 @@ def test_chunks_are_read_once_for_all_and_again_for_those_that_need_it(stores: P
 def test_accumulators_that_are_too_many_leave_the_device_and_come_back(
     stores: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(together, "OPEN_BYTES", 0)
+    monkeypatch.setattr(memory, "OPEN_BYTES", 0)
     monkeypatch.setattr("chunkfold.worker.ring.OPEN_BYTES", 0)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (1 << 20, 1 << 20))
     asked = {name: ASKED[name] for name in ("mean", "of times", "zones", "kept")}

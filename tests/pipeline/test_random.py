@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkfold as cf
-from chunkfold.planning import factored_weights, labelled_rows, planner
+from chunkfold.planning import planner, preaggregation
 from tests.conftest import SHORT
 from tests.exactly import expected, nearest
 from tests.pipeline.sources.test_contract import entries
@@ -252,9 +252,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def _small_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner, "LEAF_BYTES", 64)
-    monkeypatch.setattr(factored_weights, "LEAST_ELEMENTS", 2)
-    monkeypatch.setattr(labelled_rows, "LEAST_ELEMENTS", 2)
-    monkeypatch.setattr(labelled_rows, "LEAST_OF_LEAF", 1)
+    monkeypatch.setattr(preaggregation, "LEAST_WEIGHED", 2)
+    monkeypatch.setattr(preaggregation, "LEAST_GROUPED", 2)
+    monkeypatch.setattr(preaggregation, "LEAST_OF_LEAF", 1)
 
 
 @pytest.mark.short

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import chunkfold as cf
 from chunkfold.events import BlockProgress, RunFinished, RunStarted
-from chunkfold.planning import blocks, planner
+from chunkfold.planning import blocks, planner, workers
 from chunkfold.running import block_scheduler
 from tests.kernels.fold.test_fold import PLAIN
 from tests.pipeline.test_plain import entries
@@ -340,10 +340,9 @@ def test_what_fails_interrupts_the_other_blocks(monkeypatch):
 
 
 def test_what_this_host_has_no_memory_for_is_refused(monkeypatch):
-    from chunkfold.planning import staffing
 
     source = stored(np.zeros((4, 1000)), chunks=(1, 1000))
-    monkeypatch.setattr(staffing, "MEMORY_LIMIT", 1 << 20)
+    monkeypatch.setattr(workers, "MEMORY_LIMIT", 1 << 20)
     for asked in (cf.reduce, cf.plan):
         with pytest.raises(cf.PlanError, match=r"may use only .* of its limit of 1.0 MiB.*edges"):
             asked(source, "histogram", axis=0)

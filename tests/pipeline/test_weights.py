@@ -159,7 +159,7 @@ def test_what_is_not_stored_is_weighed_too(tmp_path: Path):
     values[2:4, :3] = 7.5
     path = stored(tmp_path, values, fill=7.5, config={"write_empty_chunks": False})
     weights = np.random.default_rng(3).random((5, 8))
-    assert cf.plan(path).absent or len(list(Path(path).rglob("c/*/*/*"))) < 6
+    assert cf.plan(path).unstored or len(list(Path(path).rglob("c/*/*/*"))) < 6
     got = cf.reduce(path, "mean", weights=weights)
     assert got == exactly(values, weights, None)
 
@@ -304,7 +304,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, given: dict[str, Any], tol
 def test_too_large_ones_are_refused_and_the_plan_tells_what_is_held(tmp_path: Path, monkeypatch):
     path, mask = stored(tmp_path, data()), MASKS["a map"]
     plan = cf.plan(path, where=mask)
-    assert "beside    where, bool, along axes 1, 2: 40 B" in str(plan)
+    assert "broadcast where, bool, along axes 1, 2: 40 B" in str(plan)
     assert plan.memory.accumulators > cf.plan(path).memory.accumulators
     monkeypatch.setattr(broadcast_inputs, "MOST_BYTES", 39)
     with pytest.raises(cf.PlanError, match="40 B are more than the 39 B"):

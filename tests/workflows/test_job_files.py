@@ -61,7 +61,7 @@ def test_a_job_file_is_read(written, tmp_path: Path):
     job = load_job(written(PLAIN))
     assert (job.name, job.version) == ("night", 1)
     assert job.sources == [str(tmp_path / "air.zarr"), "s3://bucket/*.zarr"]
-    assert job.reduce.ops == ["mean", "std"]
+    assert job.reduce.library["op"] == ["mean", "std"]
     assert (job.options.names, job.options.memory_bytes) == (("mean", "std"), 2 << 30)
     assert job.options.selection == (slice(0, 10), Ellipsis)
     assert job.output.path == str(tmp_path / "out/none.zarr")
@@ -70,11 +70,11 @@ def test_a_job_file_is_read(written, tmp_path: Path):
     assert (job.limits.memory, job.limits.time, job.limits.on_bad_chunk) == (2 << 30, 5400, "stop")
     json.dumps(job.model_dump(mode="json"))
     joined = load_job(written(PLAIN.replace('"mean", "std"', '"mean, std"')))
-    assert joined.reduce.ops == ["mean", "std"]
+    assert joined.reduce.library["op"] == ["mean", "std"]
     near = load_job(written(PLAIN.replace('"std"]', '"nanp95"]\nsketch = 0.02'))).options
     assert near.names == ("mean", "nanp95")
     assert near.monoids[1].skipna
-    assert near.monoids[1].adapt.rtol == 0.02  # type: ignore[union-attr]
+    assert near.monoids[1].specialised.rtol == 0.02  # type: ignore[union-attr]
     local = load_job(written(PLAIN.partition("[cluster]")[0] + '[cluster]\ndevices = "cpu"\n'))
     assert (local.cluster.kind, local.cluster.devices) == ("local", ["cpu"])
 
@@ -179,7 +179,7 @@ def test_code_comes_from_installed_packages(written, tmp_path: Path, monkeypatch
     )
     points = "energy = theirs:energy\nbroken = theirs:broken"
     installed(tmp_path, monkeypatch, code, f"[chunkfold.monoids]\n{points}\n")
-    op, _ = load_job(written(PLAIN.replace('"mean"', '"energy"'))).reduce.ops
+    op, _ = load_job(written(PLAIN.replace('"mean"', '"energy"'))).reduce.library["op"]
     assert isinstance(op, Monoid)
     assert op.name == "energy"
     assert (

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from chunkfold.errors import PlanError
-from chunkfold.workflows.labels import labels_asked, parse_resample
+from chunkfold.workflows.labels import labels_asked, parse_groups, parse_resample
 from chunkfold.workflows.parsing import wheres
 
 
@@ -58,6 +58,9 @@ def test_what_is_empty_is_no_less_given():
     assert wheres("", None) == ("",)
     assert wheres(None, None) is None
     assert wheres(None, "") != wheres(None, None)
-    assert labels_asked(["lat"], groups=[""])["groups"] == []
+    assert labels_asked(["lat"], groups=[[]])["groups"] == []
     assert labels_asked(["lat"])["groups"] is None
-    assert labels_asked(["lat", "lon"], groups=["", "1,2"])["groups"] == [None, [1, 2]]
+    assert labels_asked(["lat", "lon"], groups=[[], parse_groups("1,2")])["groups"] == [
+        None,
+        [1, 2],
+    ]

@@ -48,10 +48,10 @@ _measured: Decorator = stacked(
     click.option("--mib", type=Whole(min=1), default=256, show_default=True,
                  help="Size of the array in MiB."),
     click.option("--rounds", type=Whole(min=1), default=9, show_default=True,
-                 help="Interleaved rounds; medians are shown."),
-    click.option("--json", "as_json", is_flag=True, help="For machines."),
+                 help="Number of interleaved rounds; medians are shown."),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON."),
     click.option("--plot", type=click.Path(path_type=Path),
-                 help="Draw bars, as SVG or whatever the name ends in (needs the extra 'bench')."),
+                 help="Draw bars there: SVG, or what the name ends in (needs the extra 'bench')."),
 )  # fmt: skip
 
 
@@ -139,7 +139,7 @@ def ladder(
     *,
     as_json: bool,
 ) -> None:
-    """The eleven kernels of the reduction tutorials, beside the production one.
+    """The eleven kernels of the reduction tutorials, and the production one.
 
     \b
     Examples:

@@ -12,7 +12,7 @@ import numpy as np
 from chunkfold.api import submit
 from chunkfold.errors import PlanError
 from chunkfold.kernels.cache.folders import cache_folder
-from chunkfold.kernels.monoid.bounds import sum_bound
+from chunkfold.kernels.exact.rounding import sum_bound
 from chunkfold.running.run import Run
 from chunkfold.sources.zarr_arrays import AnyArray
 from chunkfold.units import size_text
@@ -33,12 +33,12 @@ OPS = ["sum", "min", "max", "mean"]
     type=Positive(),
     default=1.0,
     show_default=True,
-    help="GiB of the float32 array, at least.",
+    help="Least size of the float32 array, in GiB.",
 )
 @click.option(
     "--folder",
     type=click.Path(path_type=Path),
-    help="Where the sample goes.  [default: chunkfold's cache]",
+    help="Folder for the sample.  [default: chunkfold's cache]",
 )
 @options.devices
 @click.pass_context

@@ -10,7 +10,7 @@ from chunkfold.bad_chunks import total_skipped
 from chunkfold.sources.opening import open_each
 from chunkfold.sources.source import Source
 from chunkfold.workflows.as_json import json_text
-from chunkfold.workflows.cli import EXIT_SKIPPED, options
+from chunkfold.workflows.cli import EXIT_SKIPPED, options, sections
 from chunkfold.workflows.consoles import err, out
 from chunkfold.workflows.describe import Description, described
 from chunkfold.workflows.progress import run_progress
@@ -18,15 +18,11 @@ from chunkfold.workflows.results import description_json
 from chunkfold.workflows.style import description_table, show, tell_skipped
 
 
-@click.command()
+@sections.command()
 @click.argument("source")
-@options.absent_status
-@options.allow_targets
+@options.stores
+@options.written("mask_and_scale", "memory", "on_bad_chunk", "on_missing_chunk")
 @options.cluster
-@options.mask_and_scale
-@options.memory
-@options.on_bad_chunk
-@options.on_missing_chunk
 @options.as_json
 @options.quiet
 def command(
@@ -43,11 +39,10 @@ def command(
 ) -> None:
     """Say what is in SOURCE, a Zarr array or group.
 
-    SOURCE is a path or URL. Of every array: dtype, shape, what is stored, how many elements are
-    missing (NaN or NaT), and of the others minimum, maximum, mean, standard deviation and a
-    histogram, in one read. Numbers are shown as they are stored: a time as int64, say. An array of
-    a group that cannot be opened or read has a row that says why; the others are described, and the
-    exit code is 3.
+    SOURCE is a path or URL. Every array has a row: dtype, shape, stored chunks, missing elements
+    (NaN or NaT), and minimum, maximum, mean, standard deviation and a histogram of the others, in
+    one read. Numbers are shown as they are stored: a time as int64. The row of an array that cannot
+    be opened or read says why; the others are described, and the exit code is 3.
 
     \b
     Examples:

@@ -35,8 +35,8 @@ from chunkfold.workflows.style import show, table
 
 @click.command()
 @click.argument("spec", required=False)
-@click.option("--verbose", "-v", is_flag=True, help="Limits, extensions and tried variants.")
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option("--verbose", "-v", is_flag=True, help="Print limits, extensions and tried variants.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(spec: str | None, *, verbose: bool, as_json: bool) -> None:
     """List the OpenCL devices of this host, or those that SPEC names.
 

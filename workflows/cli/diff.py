@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from chunkfold.workflows.as_json import json_text
-from chunkfold.workflows.cli import EXIT_FAULT, options
+from chunkfold.workflows.cli import EXIT_FAULT, options, sections
 from chunkfold.workflows.consoles import err, out
 from chunkfold.workflows.diff import compared, comparison
 from chunkfold.workflows.progress import run_progress
@@ -13,15 +13,12 @@ from chunkfold.workflows.results import difference_json
 from chunkfold.workflows.selecting import parse_selection
 
 
-@click.command()
+@sections.command()
 @click.argument("first")
 @click.argument("second")
-@options.absent_status
-@options.allow_targets
-@options.mask_and_scale
+@options.stores
+@options.written("selection", "mask_and_scale", "memory")
 @options.cluster
-@options.memory
-@options.select
 @options.as_json
 @options.quiet
 def command(

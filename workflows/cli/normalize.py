@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
+from chunkfold.planning.option_values import Section
 from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.channels import MEASURES
-from chunkfold.workflows.cli import options
+from chunkfold.workflows.cli import options, sections
 from chunkfold.workflows.consoles import err
 from chunkfold.workflows.normalize import apply, check_applied, measured, measuring
 from chunkfold.workflows.parsing import axis as parse_axis
@@ -14,35 +15,36 @@ from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.results import normalization_json
 
 
-@click.command()
+@sections.command()
 @click.argument("source")
-@options.absent_status
-@options.allow_targets
+@options.stores
 @click.option(
     "--channels",
     metavar="AXIS",
-    help="Axis along which the channels stand, by number or name; without it the array is one.",
+    help="Axis of the channels, by number or name; without it the whole array is one channel.",
 )
 @click.option(
     "--by",
     type=click.Choice(list(MEASURES)),
     default="mean-std",
     show_default=True,
-    help="What becomes 0 and 1: mean and mean + std, or minimum and maximum.",
+    help="Values that become 0 and 1: mean and mean + std, or minimum and maximum.",
 )
-@options.ddof
-@click.option("--skipna", is_flag=True, help="Take elements that are NaN for absent.")
-@options.mask_and_scale
-@click.option(
+@options.written("ddof", "skipna", "mask_and_scale", "memory")
+@sections.option(
     "--apply",
     "out",
-    help="Also write the normalized array there: a new Zarr array.",
+    section=Section.OUTPUT,
+    help="Write the normalized array there, too, as a new Zarr array.",
 )
-@click.option(
-    "--dtype", default="float32", show_default=True, help="Of the array that --apply writes."
+@sections.option(
+    "--dtype",
+    default="float32",
+    show_default=True,
+    section=Section.OUTPUT,
+    help="Dtype of the array that --apply writes.",
 )
 @options.cluster
-@options.memory
 @options.overwrite
 @options.quiet
 def command(

@@ -35,14 +35,15 @@ class Positive(click.FloatRange):
 
 
 class NumberOption(FloatParamType):
-    """Any number."""
+    """Any number: an integer if it is whole."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         """Read it."""
         _check(number, value, param, ctx)
-        return super().convert(value, param, ctx)
+        found = super().convert(value, param, ctx)
+        return int(found) if found.is_integer() else found
 
 
 def _check(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import click
@@ -14,17 +15,18 @@ from chunkfold.cluster.joining import connect
 from chunkfold.cluster.security import tls_settings
 from chunkfold.errors import ChunkError, PlanError
 from chunkfold.http_denials import ABSENT
-from chunkfold.planning.option_values import DECODE, ON_BAD_CHUNK, ON_MISSING_CHUNK
+from chunkfold.planning.option_values import Section
 from chunkfold.planning.options import Options
 from chunkfold.settings import ABSENT_STATUS, ALLOW_TARGETS, LOSSES, WORKER_LOSSES
 from chunkfold.sources.cf_packing import not_applied
-from chunkfold.sources.coordinate_positions import METHODS
 from chunkfold.sources.source import Source
+from chunkfold.workflows.cli import sections
 from chunkfold.workflows.cli.numbers import NumberOption, Whole
 from chunkfold.workflows.clients import dashboard, local_client
 from chunkfold.workflows.consoles import err
 from chunkfold.workflows.job.lock import locked
 from chunkfold.workflows.outputs import shown
+from chunkfold.workflows.written_options import SHARED, WRITTEN
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -40,104 +42,48 @@ def stacked(*options: Decorator) -> Decorator:
     return decorate
 
 
-memory = click.option(
-    "--memory",
-    metavar="SIZE",
-    help="Most that a worker may take above an idle one, as in '2GiB'.  [default: 60% of the "
-    "memory limit of a Dask worker]",
-)
-select = click.option(
-    "--select",
-    "selection",
-    metavar="INDEX",
-    help="Take a part, by positions along each axis, as between NumPy's brackets: '0:100, ..., 3'; "
-    "also a list of integers or bools, '[0,3,5]', or a .npy file of them, of one axis by itself.",
-)
-sel = stacked(
-    click.option(
-        "--sel",
-        multiple=True,
-        metavar="AXIS=VALUE",
-        help="Take a part, by coordinates, as xarray's sel: 'time=2001-01:2010-12', with both "
-        "ends, 'lat=30', 'lon=[0,90]'; may be repeated.",
-    ),
-    click.option(
-        "--sel-method",
-        type=click.Choice(METHODS),
-        help="Of a value that the coordinate has not take a neighbour.",
-    ),
-    click.option(
-        "--sel-tolerance",
-        metavar="DISTANCE",
-        help="How far away that may be: a number, or '12h' of dates.",
-    ),
-    click.option(
-        "--allow-empty",
-        is_flag=True,
-        help="Let --select and --sel take nothing; else that is an error.",
-    ),
-)
-on_bad_chunk = click.option(
-    "--on-bad-chunk",
-    type=click.Choice(ON_BAD_CHUNK),
-    default=Options.on_bad_chunk,
-    show_default=True,
-    help="skip: leave chunks out that cannot be read, say which, and exit with 3. What was damaged "
-    "so that its codec decodes it still, only a checksum tells (crc32c).",
-)
-on_missing_chunk = click.option(
-    "--on-missing-chunk",
-    type=click.Choice(ON_MISSING_CHUNK),
-    default=Options.on_missing_chunk,
-    show_default=True,
-    help="fill: chunks that are not stored are the fill value. stop: end with 4 if there is one, "
-    "before anything is read where the store can be listed.",
-)
+def declared(name: str) -> tuple[list[str], dict[str, Any]]:
+    """Return the names of a row of the table of written options, and what click's option takes."""
+    row = WRITTEN[name]
+    given: dict[str, Any] = {
+        "section": row.section,
+        "help": f"{row.help} {row.in_shell}".strip(),
+        "metavar": row.metavar,
+    }
+    if isinstance(row.kind, tuple):
+        given |= {"type": click.Choice(row.kind), "default": row.default}
+        given["show_default"] = row.default is not None
+    elif row.kind is bool:
+        given["is_flag"] = True
+    elif row.repeats:
+        given["multiple"] = True
+    else:
+        kinds = {int: Whole(min=0), float: NumberOption(), str: click.STRING}
+        given |= {"type": kinds[row.kind], "default": row.default}
+    return [f"--{(row.flag or name).replace('_', '-')}", name], given
 
-as_json = click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="For machines; NaN, infinities and times are strings.",
+
+def written(*names: str) -> Decorator:
+    """Return the options of some rows of the table, by their names."""
+    return stacked(*(sections.option(*flags, **given) for flags, given in map(declared, names)))
+
+
+_output = partial(sections.option, section=Section.OUTPUT)
+_running = partial(sections.option, section=Section.RUNNING)
+as_json = _output("--json", "as_json", is_flag=True,
+                  help="Print JSON; NaN, infinities and times are strings.")  # fmt: skip
+json_lines = _output(
+    "--json-lines", is_flag=True, help="Print events as lines of JSON, alone on standard error."
 )
-json_lines = click.option(
-    "--json-lines", is_flag=True, help="Events as lines of JSON on standard error, nothing else."
-)
-quiet = click.option("--quiet", "-q", is_flag=True, help="Results and errors only.")
-keepdims = click.option("--keepdims", is_flag=True, help="Keep reduced axes with size one.")
-report = click.option(
-    "--report",
-    metavar="FILE.html",
-    help="Write a page there: results, what the devices did and when, the plan, the manifest.",
-)
-performance_report = click.option(
+quiet = _output("--quiet", "-q", is_flag=True, help="Print results and errors only.")
+report = _output("--report", metavar="FILE.html", help=SHARED["report"])
+performance_report = _output(
     "--performance-report",
     "performance",
     metavar="FILE.html",
     help="Let Dask write its own report there: tasks, transfers, workers. It needs bokeh.",
 )
-overwrite = click.option(
-    "--overwrite", is_flag=True, help="An output that exists goes, once the new one is made."
-)
-
-variant = click.option("--variant", help="Force a kernel variant: tree, work_group or sub_group.")
-decode = click.option(
-    "--decode",
-    type=click.Choice(DECODE),
-    default=Options.decode,
-    show_default=True,
-    help="Who decodes compressed chunks: the host's cores, the device, or the faster one.",
-)
-
-ddof = click.option(
-    "--ddof", type=NumberOption(), default=Options.ddof, help="Variances divide by count - ddof."
-)
-mask_and_scale = click.option(
-    "--mask-and-scale",
-    is_flag=True,
-    help="Unpack values by scale_factor, add_offset, _FillValue, missing_value, as xarray does; "
-    "missing ones are NaN.",
-)
+overwrite = _output("--overwrite", is_flag=True, help=SHARED["overwrite"])
 
 
 def _configured(
@@ -152,36 +98,35 @@ def _configured(
     return set_it
 
 
-absent_status = click.option(
-    "--absent-status",
-    multiple=True,
-    type=click.Choice([str(status) for status in ABSENT]),
-    callback=_configured(ABSENT_STATUS, lambda given: [int(one) for one in given]),
-    expose_value=False,
-    help="The server of a URL answers so for chunks that are not stored; may be repeated. Without "
-    "it such a chunk cannot be read.",
+stores = stacked(
+    sections.option(
+        "--absent-status",
+        section=Section.SOURCE,
+        multiple=True,
+        type=click.Choice([str(status) for status in ABSENT]),
+        callback=_configured(ABSENT_STATUS, lambda given: [int(one) for one in given]),
+        expose_value=False,
+        help="Status by which the server of a URL says that it lacks a chunk; may be repeated. "
+        "Without it such a chunk cannot be read.",
+    ),
+    sections.option(
+        "--allow-targets",
+        section=Section.SOURCE,
+        multiple=True,
+        metavar="PREFIX",
+        callback=_configured(ALLOW_TARGETS, list),
+        expose_value=False,
+        help=f"{SHARED['allow_targets']} As s3://bucket/, https://host/, /data/; may be repeated.",
+    ),
 )
-
-
-allow_targets = click.option(
-    "--allow-targets",
-    multiple=True,
-    metavar="PREFIX",
-    callback=_configured(ALLOW_TARGETS, list),
-    expose_value=False,
-    help="References, and links of HDF5 files, may lead to addresses below this one, too: "
-    "s3://bucket/, https://host/, /data/; may be repeated. Without it they lead to their own "
-    "server or folder.",
-)
-
-
-devices = click.option(
+"""Options by which sources are opened."""
+devices = _running(
     "--device",
     "specs",
     multiple=True,
     metavar="SPEC",
-    help="platform:device:type, each by index or name, or a UUID; '/n' splits a CPU device in n "
-    "workers. May be repeated.  [default: the GPUs, else one CPU device]",
+    help="Device to run on, as platform:device:type, each by index or name, or a UUID; '/n' splits "
+    "a CPU device into n workers. May be repeated.  [default: the GPUs, else one CPU device]",
 )
 
 
@@ -191,38 +136,31 @@ def _set_tls(context: click.Context, option: click.Parameter, given: str | None)
         context.with_resource(dask.config.set(tls_settings(**{option.name: given})))
 
 
-def _pem_file(name: str, meaning: str, *, first: bool = False) -> Decorator:
-    return click.option(
-        name,
+def _pem_file(name: str, *, first: bool = False) -> Decorator:
+    return _running(
+        f"--{name.replace('_', '-')}",
         # A certificate's file may have its key in it: that of the configuration is another's.
         is_eager=first,
         metavar="FILE",
         callback=_set_tls,
         expose_value=False,
-        help=f"{meaning} of this side's TLS, as PEM.  [default: Dask's configuration]",
+        help=f"{SHARED[name]}  [default: Dask's configuration]",
     )
 
 
-tls = stacked(
-    _pem_file("--tls-ca-file", "Certificates of the authority"),
-    _pem_file("--tls-cert", "Certificate", first=True),
-    _pem_file("--tls-key", "Key, where the certificate's file has none,"),
-)
-"""What a scheduler at a tls:// address is connected with."""
-
-
-worker_losses = click.option(
+tls = stacked(_pem_file("tls_ca_file"), _pem_file("tls_cert", first=True), _pem_file("tls_key"))
+"""Files that a scheduler at a tls:// address asks for."""
+worker_losses = _running(
     "--worker-losses",
     metavar="N",
     type=Whole(min=1),
     callback=_configured(WORKER_LOSSES, int),
     expose_value=False,
-    help="End with 4 where a block loses its worker so many times: it may be what kills them. "
-    f"Workers that are sent away do not count.  [default: {LOSSES}]",
+    help=f"{SHARED['worker_losses']}  [default: {LOSSES}]",
 )
 cluster = stacked(
     devices,
-    click.option(
+    _running(
         "--scheduler",
         metavar="ADDRESS",
         help="Use the device workers of this Dask scheduler instead of starting a local cluster.",
@@ -230,7 +168,7 @@ cluster = stacked(
     tls,
     worker_losses,
 )
-"""Where it runs."""
+"""Options that say where a command runs."""
 
 
 @contextmanager

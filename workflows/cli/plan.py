@@ -9,24 +9,34 @@ import click
 from chunkfold.api import plan
 from chunkfold.cluster.joining import connect
 from chunkfold.cluster.local_cluster import chosen_devices
-from chunkfold.planning.asking import asked
-from chunkfold.planning.staffing import THREADS, posts
+from chunkfold.planning.option_values import Section
+from chunkfold.planning.resolve import asked
+from chunkfold.planning.workers import THREADS, posts
 from chunkfold.workflows.as_json import json_text
-from chunkfold.workflows.cli import options, questions, reduction_options
+from chunkfold.workflows.cli import options, questions, reduction_options, sections
 from chunkfold.workflows.consoles import lines, out
 from chunkfold.workflows.results import plan_json
 from chunkfold.workflows.style import reason_table, show
 
 
-@click.command()
+@sections.command()
 @reduction_options.sources
 @reduction_options.reduction
 @questions.ask
-@options.variant
-@options.decode
-@click.option("--source", "lists", is_flag=True, help="Print the programs of its kernels instead.")
-@click.option("--explain", is_flag=True, help="Say which kernels fold it, and why, instead.")
 @options.cluster
+@sections.option(
+    "--source",
+    "lists",
+    is_flag=True,
+    section=Section.OUTPUT,
+    help="Print the programs of its kernels instead.",
+)
+@sections.option(
+    "--explain",
+    is_flag=True,
+    section=Section.OUTPUT,
+    help="Print which kernels reduce it, and why, instead.",
+)
 @options.as_json
 def command(
     sources: tuple[str, ...],
@@ -45,8 +55,8 @@ def command(
     A leaf is a box of chunks that is read and folded at once, a block is what one Dask task folds;
     what becomes of them, partials, is combined to one root for each tile of the outputs.
 
-    --source and --explain are of the first device; what was not tried on it before is tried now,
-    as `reduce` would do. Programs are shown behind the preprocessor, without what nothing calls.
+    --source and --explain are for the first device: they try there what was not tried before, as
+    `reduce` would do. Programs are shown after the preprocessor, without functions that are unused.
 
     \b
     Examples:

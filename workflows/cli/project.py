@@ -6,19 +6,17 @@ from typing import Any
 
 import click
 
-from chunkfold.workflows.cli import options, reduction_options
+from chunkfold.workflows.cli import options, reduction_options, sections
 from chunkfold.workflows.consoles import err
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.project import projection, write_projection
 
 
-@click.command()
+@sections.command()
 @click.argument("source")
 @click.argument("out")
-@options.absent_status
-@options.allow_targets
-@reduction_options.reduction
-@options.keepdims
+@options.stores
+@reduction_options.whole_reduction
 @options.cluster
 @options.overwrite
 @options.quiet
@@ -34,8 +32,8 @@ def command(
 ) -> None:
     """Write reductions of SOURCE along axes to a new Zarr OUT.
 
-    SOURCE is the path or URL of a Zarr array. OUT is a path or URL of a group, of an array for
-    each reduction. Names of axes, coordinates and attributes are the source's, where they hold.
+    SOURCE is the path or URL of a Zarr array. OUT is the path or URL of a group, which has an array
+    for each reduction. Names of axes, coordinates and attributes are the source's, where they hold.
 
     \b
     Examples:

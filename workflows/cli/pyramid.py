@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from chunkfold.errors import PlanError
+from chunkfold.planning.option_values import OnBadChunk
 from chunkfold.units import integer
-from chunkfold.workflows.cli import options
+from chunkfold.workflows.cli import options, sections
 from chunkfold.workflows.consoles import err
 from chunkfold.workflows.parsing import parse_edges, windows, words
 from chunkfold.workflows.progress import run_progress
@@ -17,41 +18,36 @@ from chunkfold.workflows.pyramid_checks import LevelFactor
 from chunkfold.workflows.pyramid_plan import plan_pyramid
 
 
-@click.command()
+@sections.command()
 @click.argument("source")
 @click.argument("out")
-@options.absent_status
-@options.allow_targets
+@options.stores
 @click.option(
     "--levels", type=click.IntRange(1), default=5, show_default=True,
-    help="Coarser resolutions, beside the image itself.",
+    help="Number of coarser resolutions, besides the image itself.",
 )  # fmt: skip
 @click.option(
     "--op", default="mean", show_default=True,
-    help="What an element is of those that it stands for: mean, min, max, mode (of labels), or "
-    "another reduction.",
+    help="Reduction of the elements that become one: mean, min, max, mode (for labels) or another.",
 )  # fmt: skip
 @click.option(
     "--factor", metavar="N|AXIS=N", multiple=True,
-    help="By how much each level is coarser, along y and x, or the axes named: 'z=2,y=2,x=2'.  "
+    help="How much coarser each level is, along y and x, or the axes named: 'z=2,y=2,x=2'.  "
     "[default: 2]",
 )  # fmt: skip
 @click.option(
     "--statistics/--no-statistics", default=True, show_default=True,
-    help="Find minimum, maximum, mean and deviation of the whole image by the way.",
+    help="Find minimum, maximum, mean and deviation of the whole image in the same read.",
 )  # fmt: skip
 @click.option(
     "--histogram", is_flag=True,
-    help="Count the elements of the whole image by bins, too: sixteen to a power of two.",
+    help="Count the elements of the whole image in bins, too: sixteen to a power of two.",
 )  # fmt: skip
 @click.option(
     "--edges", metavar="EDGES",
-    help="Count them by these bins: their edges, '0,10,100', or LOW:HIGH:BINS of equal width.",
+    help="Count them in bins with these edges: '0,10,100', or LOW:HIGH:BINS of equal width.",
 )  # fmt: skip
-@click.option("--skipna", is_flag=True, help="Take elements that are NaN for absent.")
-@options.mask_and_scale
-@options.memory
-@options.on_bad_chunk
+@options.written("skipna", "mask_and_scale", "memory", "on_bad_chunk")
 @options.cluster
 @options.overwrite
 @options.quiet
@@ -63,7 +59,7 @@ def command(
     factor: tuple[str, ...],
     specs: tuple[str, ...],
     scheduler: str | None,
-    on_bad_chunk: str,
+    on_bad_chunk: OnBadChunk,
     *,
     statistics: bool,
     histogram: bool,
@@ -74,10 +70,10 @@ def command(
 ) -> None:
     """Write the image SOURCE at coarser resolutions to OUT, all from one read.
 
-    SOURCE is the path or URL of an array whose last axes are y and x. OUT is a new Zarr, of an
-    array for each level, with OME-Zarr metadata (0.5). If OUT is the group that SOURCE is in, the
-    levels are written beside it, and the metadata name it as the finest. Each element is exact: of
-    all elements of the image that it stands for, rounded once.
+    SOURCE is the path or URL of an array whose last axes are y and x. OUT is a new Zarr, which has
+    an array for each level and OME-Zarr metadata (0.5). If OUT is the group that SOURCE is in, the
+    levels are written next to it, and the metadata name it as the finest. Each element is exact:
+    computed from all elements of the image that it stands for, and rounded once.
 
     \b
     Examples:

@@ -10,36 +10,30 @@ import click
 from click.core import ParameterSource
 
 from chunkfold.errors import PlanError
+from chunkfold.planning.option_values import Section
 from chunkfold.planning.options import Options
 from chunkfold.planning.questions import COMMON
-from chunkfold.workflows.cli import reduction_options
+from chunkfold.workflows.cli import options, reduction_options, sections
+from chunkfold.workflows.written_options import WRITTEN
 
 
-@reduction_options.reduction
-def _reduction(**_given: Any) -> None:
-    """Have the options of a reduction."""
+def _click_option(name: str) -> click.Parameter:
+    flags, given = options.declared(name)
+    return sections.SectionedOption(flags, **given)
 
 
-_OWN = [
-    one
-    for one in reversed(getattr(_reduction, "__click_params__"))  # noqa: B009
-    if one.name not in COMMON
-]
-_BESIDE = [
-    flag
-    for one in getattr(_reduction, "__click_params__")  # noqa: B009
-    if one.name in COMMON
-    for flag in one.opts
-]
+_OWN = [_click_option(name) for name in WRITTEN if name not in COMMON]
+_BESIDE = [flag for name in WRITTEN if name in COMMON for flag in _click_option(name).opts]
 _COMMAND = click.Command("ask", params=_OWN, add_help_option=False)
-ask = click.option(
+ask = sections.option(
     "--ask",
     "asks",
     multiple=True,
     metavar="'NAME: OPTIONS'",
-    help="Ask one more question of what is read, with --op, --axis, --by, --weights and so on of "
-    "its own: 'months: --op mean --axis time --by time.month'. What stands beside --ask counts for "
-    "all questions that do not say otherwise. May be repeated; results go by NAME.",
+    section=Section.OPERATION,
+    help="Ask one more question in the same read, with --op, --axis, --by, --weights and so on of "
+    "its own: 'months: --op mean --axis time --by time.month'. Options outside --ask are for all "
+    "questions that do not have their own. May be repeated; results go by NAME.",
 )
 
 

@@ -10,12 +10,13 @@ import numpy as np
 
 from chunkfold.api import submit
 from chunkfold.errors import MissingWarning, UnstoredWarning
-from chunkfold.planning.asking import asked
+from chunkfold.planning.option_values import Section
 from chunkfold.planning.request import Request
+from chunkfold.planning.resolve import asked
 from chunkfold.running.run import Run
 from chunkfold.units import size_text
 from chunkfold.workflows.as_json import json_text, jsonable
-from chunkfold.workflows.cli import EXIT_SKIPPED, options, questions, reduction_options
+from chunkfold.workflows.cli import EXIT_SKIPPED, options, questions, reduction_options, sections
 from chunkfold.workflows.clients import check_performance_report, performance_reported
 from chunkfold.workflows.consoles import err
 from chunkfold.workflows.density import step_of
@@ -29,29 +30,36 @@ from chunkfold.workflows.style import device_table, pass_table, print_results, s
 from chunkfold.workflows.writing import check_writing, write_results
 
 
-@click.command()
+@sections.command()
 @reduction_options.sources
 @reduction_options.reduction
 @questions.ask
-@options.keepdims
 @options.cluster
-@options.on_bad_chunk
-@options.variant
-@options.decode
-@options.as_json
-@click.option("--profile", is_flag=True, help="Times per pass and device, on standard error.")
-@options.report
-@options.performance_report
-@options.quiet
-@options.json_lines
-@click.option(
+@sections.option(
     "--out",
     "output",
+    section=Section.OUTPUT,
     help="Write the results there, to a path or URL: JSON if it ends in .json, a table if in .csv "
     "or .parquet, NetCDF if in .nc, else a Zarr group.",
 )
 @options.overwrite
-@click.option("--manifest", metavar="FILE", help="Write there what was done, and how, as JSON.")
+@options.as_json
+@options.json_lines
+@options.quiet
+@sections.option(
+    "--profile",
+    is_flag=True,
+    section=Section.OUTPUT,
+    help="Print the times of each pass and device on standard error.",
+)
+@sections.option(
+    "--manifest",
+    metavar="FILE",
+    section=Section.OUTPUT,
+    help="Write a manifest there, as JSON: what was done, and how.",
+)
+@options.report
+@options.performance_report
 def command(
     sources: tuple[str, ...],
     joined: str | None,
@@ -80,8 +88,7 @@ def command(
 
     Without --scheduler a local Dask cluster is started, with workers for each OpenCL device.
 
-    --ask asks several questions of what is read once, each with axes, groups and weights of its
-    own.
+    With --ask one read answers several questions, each with axes, groups and weights of its own.
 
     \b
     Examples:

@@ -31,16 +31,15 @@ def _print_schema(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 @click.command()
 @click.argument("job_file", metavar="JOB.toml")
-@options.absent_status
+@options.stores
 @options.worker_losses
-@options.allow_targets
 @click.option("--check", is_flag=True, help="Print the plan and run nothing.")
 @click.option(
     "--set",
     "overrides",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Instead of what the file says, as in limits.time='2 h'; may be repeated.",
+    help="Set a key, whatever the file has: limits.time='2 h'. May be repeated.",
 )
 @options.report
 @options.overwrite
@@ -69,7 +68,7 @@ def command(
     """Carry the job file JOB.toml out.
 
     It says what is reduced, how, where it runs, and where results go; docs/jobs.md has all of it.
-    Beside the output a manifest tells what was done. Only one run of a job is under way at a time.
+    A manifest next to the output says what was done. Only one run of a job is under way at a time.
 
     \b
     Examples:

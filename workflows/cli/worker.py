@@ -10,7 +10,7 @@ import click
 
 from chunkfold.cluster.joining import serve
 from chunkfold.cluster.local_cluster import chosen_devices
-from chunkfold.planning.staffing import THREADS, Post, posts
+from chunkfold.planning.workers import THREADS, Post, posts
 from chunkfold.workflows.cli import options
 from chunkfold.workflows.cli.numbers import Positive, Whole
 from chunkfold.workflows.consoles import err
@@ -30,13 +30,13 @@ from chunkfold.workflows.consoles import err
 @click.option(
     "--memory",
     type=Positive(),
-    help="GiB per worker.  [default: this host's, shared out]",
+    help="Memory per worker, in GiB.  [default: an equal share of this host's]",
 )
 @click.option(
     "--workers-per-device",
     type=Whole(min=1),
-    help="Processes that share a GPU, or have a part of a CPU each.  [default: one for every 8 "
-    "cores, of a GPU 4 at most]",
+    help="Processes per device: they share a GPU, or have a part of a CPU each.  [default: one "
+    "per 8 cores, of a GPU 4 at most]",
 )
 def command(
     scheduler: str,

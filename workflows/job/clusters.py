@@ -18,7 +18,7 @@ from chunkfold.cluster.joining import connect
 from chunkfold.cluster.local_cluster import chosen_devices
 from chunkfold.cluster.security import ROLES, check, configured, page_settings, tls_settings
 from chunkfold.errors import ClusterError, PlanError
-from chunkfold.planning.staffing import THREADS, posts
+from chunkfold.planning.workers import THREADS, posts
 from chunkfold.settings import dashboard_address
 from chunkfold.workflows.clients import QUIET, local_client
 from chunkfold.workflows.job import kubernetes

@@ -13,7 +13,7 @@ from typing import Any
 
 from chunkfold.deadline import with_deadline
 from chunkfold.errors import ChunkfoldError, ClusterError, PlanError
-from chunkfold.planning.staffing import THREADS
+from chunkfold.planning.workers import THREADS
 from chunkfold.workflows.job.toml_tables import Kubernetes
 
 KIND, API = "DaskCluster", "kubernetes.dask.org/v1"

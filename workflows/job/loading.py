@@ -256,7 +256,8 @@ def _anchored(job: Job, folder: Path) -> Job:
             held["by"] = [absolute(one) if _is_path(one) else one for one in asked.by]
         if asked.select is not None:
             held["select"] = with_paths(asked.select, absolute)
-        return asked.model_copy(update=held)
+        changed: Reduction = asked.model_copy(update=held)
+        return changed
 
     cluster = {
         name: str(base / os.path.expanduser(given))  # noqa: PTH111 # as above

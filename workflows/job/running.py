@@ -13,10 +13,10 @@ from chunkfold.api import plan, submit
 from chunkfold.bad_chunks import Skipped, total_skipped
 from chunkfold.errors import JobError, PlanError, TimeLimitError
 from chunkfold.events import OnEvent
-from chunkfold.planning.asking import asked
 from chunkfold.planning.options import Options
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.request import Request
+from chunkfold.planning.resolve import asked
 from chunkfold.printable import printable
 from chunkfold.results.results import Results
 from chunkfold.running.run import Run

@@ -1,164 +1,73 @@
-"""What a job file says: pydantic models, which check what can be checked without opening data."""
+"""Pydantic models of a job file, which check all that needs no data."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    Field,
-    model_validator,
-)
+from pydantic import BaseModel, Field, create_model, model_validator
 
-from chunkfold.kernels import Monoid
-from chunkfold.planning.coarsening import BOUNDARIES
-from chunkfold.planning.option_values import DECODE, MODES, ON_BAD_CHUNK, ON_MISSING_CHUNK
+from chunkfold.planning.option_values import Section
 from chunkfold.planning.options import Options
-from chunkfold.sources.coordinate_positions import METHODS
 from chunkfold.workflows.as_zarr import check_results
 from chunkfold.workflows.job.toml_tables import Address, Kubernetes, Local, Slurm, Table
-from chunkfold.workflows.job.values import (
-    Count,
-    LabelValue,
-    Nbytes,
-    Seconds,
-    Text,
-    Texts,
-    condition,
-    dtype_name,
-    listed,
-    reductions,
-    selectable,
-)
-from chunkfold.workflows.labels import of_each, with_bins
-from chunkfold.workflows.parsing import Located, axis, named_reductions, wheres
-from chunkfold.workflows.selecting import labels_of, parse_selection
+from chunkfold.workflows.job.values import TYPES, Count, Seconds, Text, Texts, listed
+from chunkfold.workflows.written_options import SHARED, WrittenOption, in_sections, library_options
 
 VERSION = 1
-"""Of job files: raised when an older chunkfold would misread one."""
+"""Version of job files: it grows when an older chunkfold would misread one."""
 
 
-class Reduction(Table):
-    """What is computed of every array."""
+_Rows = Mapping[str, WrittenOption]
+_SELECTION = in_sections(Section.SELECTION)
+_OWN = in_sections(Section.OPERATION, Section.GROUPS) | _SELECTION
+_RUNNING = in_sections(Section.RUNNING)
 
-    statistics: Annotated[Texts, AfterValidator(reductions)]
-    """Names of reductions, as `chunkfold reduce --op` has them; all in one read."""
-    axes: Annotated[list[int | str], BeforeValidator(listed), Field(min_length=1)] | None = None
-    """Axes to reduce, by number or name; all of them without it."""
-    coarsen: Annotated[dict[Text, Count], Field(min_length=1)] | None = None
-    """Elements of a window along each axis, `{ y = 2, x = 2 }`; `axes` are reduced whole."""
-    boundary: Literal[BOUNDARIES] = "exact"  # type: ignore[valid-type] # one list for all
-    """Where elements are no multiple of windows: "exact" refuses that, "trim" leaves the last ones
-    out, "pad" makes a shorter window of them."""
-    keepdims: bool = Options.keepdims
-    """Keep reduced axes with size one."""
-    select: Annotated[str, AfterValidator(selectable)] | None = None
-    """Part of each array, by positions as in NumPy's brackets: "0:100, ..., 3", "[0, 3, 5]", or
-    "days.npy", a file, relative to the job file's folder."""
-    sel: dict[Text, LabelValue] | None = None
-    """Part of each array, by coordinates: {time = "2001-01:2010-12", lat = [30, 60]}."""
-    sel_method: Literal[METHODS] | None = None  # type: ignore[valid-type] # as below
-    """Of values that a coordinate has not: "nearest", "pad" or "backfill"."""
-    sel_tolerance: int | float | str | None = None
-    """How far away that may be."""
-    allow_empty: bool = Options.allow_empty
-    """Let `select` and `sel` take nothing; else that is an error."""
-    edges: Text | None = None
-    """Of a histogram's bins: "0,10,100", or LOW:HIGH:BINS."""
-    sketch: int | float | None = None
-    """Relative tolerance of quantiles, which one read then finds: 0.01; exact without it."""
-    ddof: int | float = Options.ddof
-    """Variances divide by count - ddof."""
-    skipna: bool = False
-    """Take elements that are NaN or NaT for absent."""
-    where: Annotated[str, AfterValidator(condition)] | None = None
-    """Take elements for absent of which this does not hold: "x > 300"."""
-    mask: Text | None = None
-    """Zarr of bools along some axes: elements count where they are true; an address or a path,
-    relative to the job file's folder."""
-    weights: Text | None = None
-    """Zarr of weights along some axes, in sums, means, variances, deviations, histograms and
-    quantiles."""
-    by: Annotated[Texts, Field(min_length=1)] | None = None
-    """Labels whose elements are groups: names of coordinates or of parts of their dates ("lat",
-    "time.month"), or paths, relative to the job file's folder, or URLs, which have a "/" in them or
-    end in .npy or .zarr. Of several all combinations are groups."""
-    by_axis: list[int | str | list[int | str]] | int | str | None = None
-    """Axes that labels are along; of several a list for each, [] for those that their names say."""
-    bins: list[int | float | str | list[int | float]] | str | None = None
-    """Edges of intervals that group labels: [-90, 0, 90], or "-90,0,90"; of several a list or a
-    text for each, "" for none. Without labels of the elements themselves."""
-    groups: list[int | float | str | bool | list[int | float | str | bool]] | None = None
-    """Labels of the groups, in this order: of several a list for each, [] for those that there
-    are."""
-    resample: dict[str, str] | None = None
-    """Spans of a calendar that group an axis of dates: {time = "1MS"}."""
-    min_count: Annotated[int, Field(ge=0)] = Options.min_count
-    """Results of fewer elements that are there are NaN or NaT."""
-    initial: int | float | None = None
-    """What sums, products, minima and maxima begin with."""
-    mask_and_scale: bool = Options.mask_and_scale
-    """Unpack values by `scale_factor`, `add_offset`, `_FillValue`, `missing_value`, as xarray."""
-    mode: Literal[MODES] = Options.mode  # type: ignore[valid-type] # one list of modes for all
-    """"exact" or "fast"."""
-    dtype: Annotated[str, AfterValidator(dtype_name)] | None = None
-    """Cast elements to this first, and the result to it."""
+
+def _keys(name: str, rows: _Rows) -> Any:
+    """Return a table whose keys are rows of the table of written options."""
+    keys: dict[str, Any] = {}
+    for one, row in rows.items():
+        kind = Literal[row.kind] if isinstance(row.kind, tuple) else row.kind
+        kind = TYPES.get(one) or (int | float if kind is float else kind)
+        default = ... if one == "op" else row.default
+        about = f"{row.help} {row.in_toml}".strip()
+        optional = kind | None if default is None else kind
+        keys[row.key or one] = (optional, Field(default, description=about))
+    return create_model(name, __base__=Table, **keys)
+
+
+def _loaded(table: BaseModel, rows: _Rows) -> dict[str, Any]:
+    return {name: row.load(getattr(table, row.key or name)) for name, row in rows.items()}
+
+
+class Reduction(_keys("ReductionKeys", _OWN)):  # type: ignore[misc] # keys are rows of a table
+    """The reductions of every array."""
 
     @property
-    def windows(self) -> dict[int | str, int] | None:
-        """Windows as the library has them: axes by number or name."""
-        given = self.coarsen
-        return None if given is None else {axis(name): size for name, size in given.items()}
-
-    @property
-    def ops(self) -> list[str | Monoid]:
-        """The statistics as the library has them."""
-        return named_reductions(self.statistics, self.edges, self.sketch)
-
-    @property
-    def labels(self) -> dict[str, Any]:
-        """The options of labels as the library has them."""
-        by, one = self.by or [], len(self.by or []) < 2
-
-        def each(given: Any) -> list[Any]:
-            return [] if given is None else [given] if one else listed(given)
-
-        return {
-            "by": with_bins(by, each(self.bins)),
-            "by_axis": of_each("by_axis", each(self.by_axis), len(by)),
-            "groups": of_each("groups", each(self.groups), len(by)),
-            "resample": self.resample,
-        }
+    def library(self) -> dict[str, Any]:
+        """The library's options of it."""
+        given = _loaded(self, _OWN)
+        for name in ("bins", "by_axis", "groups"):  # those of one label are written without a list
+            value, several = given[name], len(given["by"]) > 1
+            given[name] = [] if value is None else listed(value) if several else [value]
+        return library_options(given)
 
     @model_validator(mode="after")
     def _known(self) -> Reduction:
-        _ = self.ops, self.labels
+        _ = self.library
         return self
 
 
-_SAME = (
-    "boundary", "sel_method", "sel_tolerance", "allow_empty", "keepdims", "ddof", "skipna",
-    "min_count", "initial", "mask_and_scale", "mode", "dtype",
-)  # fmt: skip
-"""Keys of `reduce` that are called as the library's options."""
-_COMMON = ("select", "sel", "sel_method", "sel_tolerance", "allow_empty")
-"""Those that say what is read."""
-
-
 class Output(Table):
-    """Where results go."""
+    """Places of the results."""
 
     path: Text
     """Path, relative to the job file's folder, or URL: .zarr, .nc, .json, .csv or .parquet."""
-    overwrite: bool = False
-    """Whether an output that exists goes, once the new one is made."""
+    overwrite: Annotated[bool, Field(description=SHARED["overwrite"])] = False
     manifest: Text | None = None
-    """Where the run's manifest goes; beside the output without it."""
-    report: Text | None = None
-    """Where a report goes, as one HTML page; nowhere without it."""
+    """Path or URL of the run's manifest; next to the output without it."""
+    report: Annotated[Text | None, Field(description=SHARED["report"])] = None
 
 
 Cluster: TypeAlias = Annotated[Local | Address | Slurm | Kubernetes, Field(discriminator="kind")]
@@ -171,38 +80,33 @@ CLUSTERS: Mapping[str, type[BaseModel]] = {
 """By their `kind`."""
 
 
-class Limits(Table):
-    """What a job may take."""
+class Limits(_keys("LimitsKeys", _RUNNING)):  # type: ignore[misc] # as above
+    """Limits of a job."""
 
-    memory: Nbytes | None = None
-    """Of a worker, above an idle one: "2 GiB"."""
     time: Seconds | None = None
-    """Of its runs together, once its workers are there: "2 h"."""
-    worker_losses: Count | None = None
-    """Workers that a block may lose before the job ends; those that are sent away do not count."""
-    decode: Literal[DECODE] = Options.decode  # type: ignore[valid-type] # as above
-    """Who decodes compressed chunks: "host", "device", or "auto": whoever is faster."""
-    on_bad_chunk: Literal[ON_BAD_CHUNK] = Options.on_bad_chunk  # type: ignore[valid-type] # as above
-    """"stop", or "skip": chunks that cannot be read are left out, and told."""
-    on_missing_chunk: Literal[ON_MISSING_CHUNK] = Options.on_missing_chunk  # type: ignore[valid-type]
-    """"fill", or "stop": a chunk that is not stored ends the run of its array before it reads."""
+    """Time limit of its runs together, once its workers have joined: "2 h"."""
+    worker_losses: Annotated[Count | None, Field(description=SHARED["worker_losses"])] = None
 
 
 class Job(Table):
     """A job file."""
 
     version: Literal[1] = Field(alias="schema")
-    """Of this format: 1."""
+    """Version of this format: 1."""
     name: str = ""
-    """What messages and manifests call it; the file's name without it."""
+    """Name in messages and manifests; the file's name without it."""
     sources: Texts
     """Paths, relative to the job file's folder, or URLs: of arrays, of groups (all their arrays),
     or patterns with * ? [ ], and ** for folders at any depth of a local path."""
     exclude: Texts | None = None
     """Patterns of arrays to leave out, by the names that outputs have for them."""
-    allow_targets: Texts | None = None
-    """Prefixes of addresses to which references may lead, beside their own server or folder: paths,
-    relative to the job file's folder, or URLs. Links of HDF5 files likewise."""
+    allow_targets: Annotated[
+        Texts | None,
+        Field(
+            description=f"{SHARED['allow_targets']} Paths, relative to the job file's folder, or "
+            "URLs."
+        ),
+    ] = None
     reduce: Reduction | None = None
     """One question of every array."""
     questions: Annotated[dict[Text, Reduction], Field(min_length=1)] | None = None
@@ -221,7 +125,7 @@ class Job(Table):
             return given
         common = given.get("reduce", {})
         for name, own in several.items():
-            for key in _COMMON:
+            for key in (row.key or name for name, row in _SELECTION.items()):
                 if isinstance(own, dict) and key in own:
                     raise ValueError(
                         f"questions.{name}.{key} says what all questions read: write it below "
@@ -244,7 +148,7 @@ class Job(Table):
 
     @property
     def asked(self) -> dict[str, Reduction]:
-        """What is computed, by the names of questions; "" if it is one."""
+        """The reductions by the names of questions; "" if there is one."""
         return self.questions or ({} if self.reduce is None else {"": self.reduce})
 
     def asking(self, of: Callable[[Reduction], Reduction]) -> dict[str, Any]:
@@ -254,25 +158,10 @@ class Job(Table):
 
     @property  # a copy with other paths has other options
     def options(self) -> Options | dict[str, Options]:
-        """What is asked of each array, as the library has it: one question, or several by name."""
+        """The library's options for each array: those of one question, or of several by name."""
         each = {name: self._options(one) for name, one in self.asked.items()}
         return each.get("", each)
 
     def _options(self, asked: Reduction) -> Options:
-        limits = self.limits
-        return Options(
-            asked.ops,
-            axis=asked.axes,
-            selection=parse_selection(asked.select),
-            sel=labels_of(asked.sel),
-            decode=limits.decode,
-            memory=limits.memory,
-            allow_targets=self.allow_targets,
-            on_bad_chunk=limits.on_bad_chunk,
-            on_missing_chunk=limits.on_missing_chunk,
-            where=wheres(asked.where, asked.mask),
-            weights=None if asked.weights is None else Located(asked.weights),
-            coarsen=asked.windows,
-            **asked.labels,
-            **{name: getattr(asked, name) for name in _SAME},
-        )
+        running = _loaded(self.limits, _RUNNING)
+        return Options(allow_targets=self.allow_targets, **running, **asked.library)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -23,6 +23,7 @@ from chunkfold.workflows.job.values import (
     scheduler,
     slurm_time,
 )
+from chunkfold.workflows.written_options import SHARED
 
 
 class Table(BaseModel):
@@ -43,19 +44,20 @@ class Local(Table):
     """That share a GPU, or have a part of a CPU; without it one for every 8 cores."""
 
 
+def _file(name: str) -> Any:
+    where = "A path, relative to the job file's folder; without one Dask's configuration counts."
+    return Field(description=f"{SHARED[name]} {where}")
+
+
 class Address(Table):
     """A cluster that is there: `dask scheduler`, and `chunkfold worker` on each host."""
 
     kind: Literal["address"]
     address: Annotated[str, AfterValidator(scheduler)]
     """Of the scheduler: "tcp://10.0.0.1:8786", or "tls://..."."""
-    tls_ca_file: Text | None = None
-    """Certificates of the authority, as PEM: a path, relative to the job file's folder. Dask's
-    configuration has it, and the next two, without it."""
-    tls_cert: Text | None = None
-    """Certificate of this side."""
-    tls_key: Text | None = None
-    """Its key, where the certificate's file has none."""
+    tls_ca_file: Annotated[Text | None, _file("tls_ca_file")] = None
+    tls_cert: Annotated[Text | None, _file("tls_cert")] = None
+    tls_key: Annotated[Text | None, _file("tls_key")] = None
     workers: Count = 1
     """Workers to wait for before the work starts."""
     wait: Seconds = Field(default="1 m", validate_default=True)

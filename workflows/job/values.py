@@ -1,14 +1,17 @@
-"""What values of a job file are: how they are read, and what is wrong with them."""
+"""Types of values in a job file, which read and check them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import date
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import numpy as np
 from dask.utils import parse_timedelta
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Field,
     WithJsonSchema,
@@ -104,6 +107,34 @@ def reductions(given: list[str]) -> list[str]:
         if found.inputs != 1:
             raise PlanError(f"{found.name} takes two arrays; a job reduces one at a time")
     return names
+
+
+_AXES = int | str | list[int | str]
+_EDGES = list[int | float]
+_LABEL = int | float | str | bool
+TYPES: Mapping[str, Any] = MappingProxyType(
+    {
+        "op": Annotated[Texts, AfterValidator(reductions)],
+        "edges": Text,
+        "selection": Annotated[str, AfterValidator(selectable)],
+        "sel": dict[Text, LabelValue],
+        "sel_tolerance": int | float | str,
+        "axis": Annotated[list[int | str], BeforeValidator(listed), Field(min_length=1)],
+        "coarsen": Annotated[dict[Text, Count], Field(min_length=1)],
+        "min_count": Annotated[int, Field(ge=0)],
+        "where": Annotated[str, AfterValidator(condition)],
+        "mask": Text,
+        "weights": Text,
+        "dtype": Annotated[str, AfterValidator(dtype_name)],
+        "by": Annotated[Texts, Field(min_length=1)],
+        "bins": list[int | float | str | _EDGES] | str,
+        "by_axis": list[_AXES] | int | str,
+        "groups": list[_LABEL | list[_LABEL]],
+        "resample": dict[str, str],
+        "memory": Nbytes,
+    }
+)
+"""Types of options in job files, by their names, where TOML has more than a text for them."""
 
 
 def apart(claims: dict[str, str]) -> dict[str, str]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from chunkfold.kernels.errors import MonoidError
-from chunkfold.kernels.geometry import Box, Dim, dims_of, merged, of_others
+from chunkfold.kernels.geometry import Box, Dim, dims_of, merged_dims, of_others
 from chunkfold.kernels.strides import Strides, c_strides, strides_along
 
 _MOST_LOOKED_AT = 1 << 14
@@ -73,8 +73,8 @@ def keyed_box(
         axis: (dim, Dim(dim.size, of_keys[axis], 0))
         for axis, dim in dims_of(shape, axes, own, index_strides, each).items()
     }
-    kept = merged([pair for axis, pair in pairs.items() if axis not in axes])
-    reduced = merged([pair for axis, pair in pairs.items() if axis in axes])
+    kept = merged_dims([pair for axis, pair in pairs.items() if axis not in axes])
+    reduced = merged_dims([pair for axis, pair in pairs.items() if axis in axes])
     elements, keys = (
         (tuple(pair[n] for pair in kept), tuple(pair[n] for pair in reduced)) for n in range(2)
     )

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from chunkfold.kernels import ExactArray, Monoid, MonoidError
 from chunkfold.kernels.accumulator.partial import Wide
 from chunkfold.kernels.accumulator.sums import ExactSums, deposited, expanded
-from chunkfold.kernels.exact.rationals import Real, divide, multiply
+from chunkfold.kernels.exact.rationals import Real, divided_by, multiply
 from chunkfold.kernels.exact.rationals import add as added
 from tests.exactly import nearest, nearest_root
 from tests.kernels.exact.limbs import limbs_of
@@ -70,7 +70,7 @@ def test_arithmetic_is_that_of_rationals_rounded_once(rows: list[Any], count: in
     triples = zip(values_of(*x), values_of(*y), values_of(*z), counts.tolist(), strict=True)
     for u, v, w, n in triples:
         over = added(multiply(u, v), -multiply(w, Fraction(n)))
-        ratio = divide(over, added(v, Fraction(0.1)))
+        ratio = divided_by(over, added(v, Fraction(0.1)))
         want.append(added(added(ratio, multiply(u, multiply(u, u))), Fraction(-7)))
     for dtype in DTYPES:
         assert same(made.rounded(dtype), [rounded(one, dtype) for one in want])
@@ -85,7 +85,7 @@ def test_roots_are_rounded_once(rows: list[Any]):
         want = []
         for u, v in zip(values_of(*x), values_of(*y), strict=True):
             by = v if v >= 0 else math.nan
-            square = divide(multiply(u, abs(u)), by)
+            square = divided_by(multiply(u, abs(u)), by)
             if isinstance(square, Fraction):
                 size = nearest_root(abs(square), dtype)
                 want.append(-size if square < 0 else size)

@@ -11,8 +11,8 @@ import pytest
 from chunkfold.kernels import Accumulate, Monoid, as_monoid, bind
 from chunkfold.kernels.accumulator.component import Component
 from chunkfold.kernels.accumulator.traits import Deposit, traits_of
+from chunkfold.kernels.expressions.infix import infix
 from chunkfold.kernels.expressions.library import where, wide
-from chunkfold.kernels.expressions.shown import shown
 
 
 def _of_those_above_3(x: Any, i: Any) -> Any:
@@ -96,7 +96,7 @@ def component_of(monoid: Monoid | str, dtype: str, *, exact: bool = False) -> Co
 
 
 def joined(monoid: Monoid | str, dtype: str) -> list[str]:
-    return sorted(shown(tree) for _, tree in traits_of(component_of(monoid, dtype)).joins)
+    return sorted(infix(tree) for _, tree in traits_of(component_of(monoid, dtype)).joins)
 
 
 def kept(**parts: Any) -> Monoid:

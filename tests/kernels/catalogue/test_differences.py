@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from chunkfold.kernels import Bound, DeviceContext, Fold, MonoidError, as_monoid, bind, box
-from chunkfold.kernels.catalogue.apart import common_time
+from chunkfold.kernels.catalogue.mixed_dtypes import common_time
 from chunkfold.kernels.errors import RangeError
 from tests.conftest import shaped
 from tests.kernels.fold.test_fold import upload

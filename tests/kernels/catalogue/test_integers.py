@@ -16,10 +16,10 @@ from chunkfold.kernels.accumulator.sums import of_digits
 from chunkfold.kernels.catalogue.integer_results import fitted
 from chunkfold.kernels.errors import MonoidError, RangeError
 from chunkfold.kernels.exact.limbs import integers
-from chunkfold.kernels.exact.rounding import ratio, root
+from chunkfold.kernels.exact.rounding import rounded_ratio, rounded_root
 from chunkfold.kernels.geometry import FOLDS
 from chunkfold.kernels.monoid.accumulate import CARRY_AFTER
-from chunkfold.kernels.monoid.context import Context
+from chunkfold.kernels.monoid.finish_context import Context
 from tests.conftest import shaped
 from tests.kernels.fold.test_fold import LENGTHS, upload, values
 
@@ -247,10 +247,10 @@ def test_moments_and_norms_are_rounded_once(opened: DeviceContext, dtype: str, d
         fold.add([upload(opened, array)], box(array.shape, (0,)))
         partial = fold.finish()
         var, std, norm1, norm2 = (one.finish(partial)[0] for one in bound.statistics)
-        assert var == ratio(over, under, 0, double)
-        assert std == root(over, under, 0, double)
+        assert var == rounded_ratio(over, under, 0, double)
+        assert std == rounded_root(over, under, 0, double)
         assert norm1 == float(sum(map(abs, numbers)))
-        assert norm2 == root(squares, 1, 0, double)
+        assert norm2 == rounded_root(squares, 1, 0, double)
 
     check()
 

@@ -78,7 +78,7 @@ def found(
         fold = Fold(opened, accumulator, shaped(opened.device, accumulator, shape), part.outputs)
         fold.add([upload(opened, one) for one in inputs], part)
         (statistic,), partial = bound.statistics, fold.finish()
-        more = statistic.further(partial, x.shape, axes)
+        more = statistic.next_pass(partial, x.shape, axes)
         if more is None:
             done = statistic.finish(partial, x.shape, axes)
             return done.reshape((*extents, *done.shape[1:])), reads

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -112,8 +113,7 @@ def test_their_laws_hold(made: Callable[[int], Monoid]):
     """They are those of the catalogue, whose laws nobody tries again."""
     monoid = made(3)
     assert is_known(monoid)
-    assert monoid.adapt is not None
-    doubted = bind([monoid.adapt(np.dtype("f4"))], [np.dtype("f4")]).accumulator
+    doubted = bind([replace(monoid, specialised=None)], [np.dtype("f4")]).accumulator
     assert any(part.rtol is not None for part in doubted.components)
     assert try_laws(doubted).broken == ""
 

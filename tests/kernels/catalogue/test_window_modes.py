@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from chunkfold.kernels.catalogue.window_modes import mode_bytes, window_modes
+from chunkfold.kernels.catalogue.window_modes import mode_bytes, reduced_windows, window_modes
 
 SHAPES = hnp.array_shapes(min_dims=1, max_dims=3, max_side=13)
 DTYPES = st.sampled_from(["bool", "uint8", "int16", "int64", "uint64"])
@@ -85,3 +85,19 @@ def test_a_mode_of_modes_would_be_another():
     assert window_modes(labels, [(4,), (4,)])[1].tolist() == [1]
     labels[8] = 9
     assert window_modes(labels, [(4,), (4,)])[1].tolist() == [9]
+
+
+@given(
+    values=hnp.arrays("int32", hnp.array_shapes(min_dims=1, max_dims=3, max_side=9)),
+    windows=st.lists(st.integers(1, 12), min_size=3, max_size=3),
+    function=st.sampled_from([np.add, np.minimum, np.maximum]),
+)
+def test_each_window_is_reduced_whole(values: np.ndarray, windows: list[int], function: np.ufunc):
+    before, windows = values.copy(), windows[: values.ndim]
+    made = reduced_windows(function, values, windows)
+    assert made.flags.c_contiguous
+    assert made.shape == tuple(-(-n // by) for n, by in zip(values.shape, windows, strict=True))
+    for at in np.ndindex(*made.shape):
+        place = tuple(slice(n * by, (n + 1) * by) for n, by in zip(at, windows, strict=True))
+        assert made[at] == function.reduce(values[place], axis=None, dtype=values.dtype)
+    np.testing.assert_array_equal(values, before)

@@ -28,7 +28,7 @@ from chunkfold.kernels.binding.binding import Bound
 from chunkfold.kernels.catalogue.histograms import histogram
 from chunkfold.kernels.device.capabilities import CAPABILITIES, VARIABLE, taken_away
 from chunkfold.kernels.device.host import split
-from chunkfold.kernels.monoid.bounds import sum_bound
+from chunkfold.kernels.exact.rounding import sum_bound
 from chunkfold.kernels.program.device_context import program_source
 from chunkfold.kernels.tuning.variant import forced
 from tests.conftest import ALL_SHAPES, shaped

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from chunkfold.kernels.exact import rounding
 from chunkfold.kernels.exact.limbs import SPECIALS, integers, settled, specials
-from chunkfold.kernels.exact.rounding import quotients, ratio, root
+from chunkfold.kernels.exact.rounding import quotients, rounded_ratio, rounded_root
 from tests.exactly import nearest, nearest_root
 from tests.kernels.exact.limbs import limbs_of
 
@@ -45,7 +45,7 @@ def test_quotients_are_the_nearest_floats(dtype: str, data: st.DataObject):
     want = nearest(Fraction(value, by) * Fraction(2) ** limbs.low, dtype)
     assert got.dtype == dtype
     assert got.tobytes() == want.tobytes(), (value, by)
-    alone = ratio(value, by, limbs.low, np.dtype(dtype))
+    alone = rounded_ratio(value, by, limbs.low, np.dtype(dtype))
     assert np.dtype(dtype).type(alone).tobytes() == want.tobytes()
 
 
@@ -77,7 +77,7 @@ def test_results_do_not_depend_on_their_neighbours(dtype: str, monkeypatch):
 def test_roots_are_the_nearest_floats(dtype: str, value: Fraction, low: int, square: bool):
     if square:  # roots that are exact, and ties
         value = Fraction(int(value) | 1) ** 2
-    got = root(value.numerator, value.denominator, low, np.dtype(dtype))
+    got = rounded_root(value.numerator, value.denominator, low, np.dtype(dtype))
     want = nearest_root(value * Fraction(2) ** low, dtype)
     assert np.dtype(dtype).type(got).tobytes() == want.tobytes()
 

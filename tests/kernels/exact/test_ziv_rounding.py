@@ -64,7 +64,7 @@ def check(near: ziv_rounding.Estimate | np.ndarray, dtype: str, want: np.floatin
 @example(terms=[2.0**-1000, 0.0, 0.0], by=3)
 def test_quotients(dtype: str, terms: list[float], by: int):
     with np.errstate(all="ignore"):
-        near = ziv_rounding.quotient(arrays(terms), np.array([float(by)]))
+        near = ziv_rounding.estimated_quotient(arrays(terms), np.array([float(by)]))
         leading = np.array([terms[0] / by])
     want = nearest(value(terms) / by, dtype)
     check(near, dtype, want)
@@ -83,7 +83,9 @@ def test_roots(dtype: str, terms: list[float]):
     if value(terms) < 0:
         terms = [-term for term in terms]
     with np.errstate(all="ignore"):
-        near = ziv_rounding.root(ziv_rounding.quotient(arrays(terms), np.ones(1)))
+        near = ziv_rounding.estimated_root(
+            ziv_rounding.estimated_quotient(arrays(terms), np.ones(1))
+        )
     want = nearest_root(value(terms), dtype)
     check(near, dtype, want)
     if dtype != "float64":
@@ -109,7 +111,7 @@ def test_spreads(dtype: str, values: list[float], shift: float):
     n = len(values)
     with np.errstate(all="ignore"):
         near = ziv_rounding.spread(np.array([float(n)]), arrays(sums[0]), arrays(sums[1]))
-        variance = ziv_rounding.quotient(
+        variance = ziv_rounding.estimated_quotient(
             [near.value, near.off], np.array([float(n * n)]), near.within
         )
         leading = ziv_rounding.leading_spread(
@@ -127,7 +129,7 @@ def test_spreads(dtype: str, values: list[float], shift: float):
         return
     check(variance, dtype, nearest(want, dtype))
     with np.errstate(all="ignore"):
-        check(ziv_rounding.root(variance), dtype, nearest_root(want, dtype))
+        check(ziv_rounding.estimated_root(variance), dtype, nearest_root(want, dtype))
 
 
 def rational_form(total: Fraction) -> list[float] | None:
@@ -147,8 +149,8 @@ def test_ordinary_results_are_certain(dtype: str):
     terms = [280 * 512 + 340 * rng.standard_normal(count), 2.0**-40 * rng.standard_normal(count)]
     by = np.full(count, 511.0)
     with np.errstate(all="ignore"):
-        near = ziv_rounding.quotient(terms, by)
-        for result in (near, ziv_rounding.root(near)):
+        near = ziv_rounding.estimated_quotient(terms, by)
+        for result in (near, ziv_rounding.estimated_root(near)):
             assert result.rounded(np.dtype(dtype))[1].mean() > 0.999
         if dtype != "float64":
             assert ziv_rounding.narrowed(terms[0] / by, np.dtype(dtype))[1].mean() > 0.999
@@ -177,5 +179,5 @@ def test_leading_doubles_do_not_decide_ties():
 
 def test_dtypes_that_numpy_does_not_round_to_are_never_certain():
     ml_dtypes = pytest.importorskip("ml_dtypes")
-    near = ziv_rounding.quotient(arrays([1.0, 0.0, 0.0]), np.ones(1))
+    near = ziv_rounding.estimated_quotient(arrays([1.0, 0.0, 0.0]), np.ones(1))
     assert not near.rounded(np.dtype(ml_dtypes.bfloat16))[1].any()

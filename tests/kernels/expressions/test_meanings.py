@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 from chunkfold.kernels import Device
-from chunkfold.kernels.expressions.evaluate import evaluate
+from chunkfold.kernels.expressions.evaluate import tree_values
 from chunkfold.kernels.expressions.functions import BY_NAME
-from chunkfold.kernels.expressions.meanings import MEANINGS
+from chunkfold.kernels.expressions.meanings import MEANINGS, verify
 from chunkfold.kernels.expressions.nodes import Node, input_node, walk
 from chunkfold.kernels.expressions.symbols import applied
-from chunkfold.kernels.expressions.verify import verify
 from tests.conftest import ALL_SHAPES
 from tests.kernels.expressions.values import DTYPES, edges, on_device, pairs, symbol
 
@@ -84,7 +83,7 @@ def test_dtypes_and_values_are_numpys(first: str, second: str) -> None:
     verify([tree for _, tree, _ in found])
     assert len(found) > 15
     for (name, tree, expected), value in zip(
-        found, evaluate([tree for _, tree, _ in found], leaves), strict=True
+        found, tree_values([tree for _, tree, _ in found], leaves), strict=True
     ):
         assert tree.dtype == expected.dtype, (name, tree.dtype, expected.dtype)
         assert value.dtype == expected.dtype, name
@@ -177,7 +176,7 @@ def test_conversions(device: Device, given: str) -> None:
     a = np.resize(edges(given), 48)
     names = [to for to in DTYPES if device.fp64 or "float64" not in (given, to)]
     trees = [symbol(0, given).astype(to).node for to in names]
-    found = evaluate(trees, {input_node(0, a.dtype): a})
+    found = tree_values(trees, {input_node(0, a.dtype): a})
     for to, expected in zip(names, found, strict=True):
         if not (a.dtype.kind == "f" and np.dtype(to).kind in "iu"):
             with np.errstate(all="ignore"):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chunkfold.errors import MonoidError
-from chunkfold.kernels.expressions.evaluate import evaluate
+from chunkfold.kernels.expressions.evaluate import tree_values
 from chunkfold.kernels.expressions.nodes import input_node
 from chunkfold.kernels.expressions.parsed import parsed
 from tests.kernels.expressions.values import symbol
@@ -30,7 +30,7 @@ A = np.array([-2.5, -1.0, 0.0, 0.5, 3.0, 300.0, np.nan], "f4")
 )
 def test_texts_mean_what_they_say(text: str, means: object) -> None:
     tree = parsed(text)(symbol(0, "float32")).astype(bool).node
-    (found,) = evaluate([tree], {input_node(0, A.dtype): A})
+    (found,) = tree_values([tree], {input_node(0, A.dtype): A})
     np.testing.assert_array_equal(found, means(A))  # type: ignore[operator]
 
 
@@ -38,7 +38,7 @@ def test_inputs_have_numbers() -> None:
     tree = parsed("x0 < x1")(symbol(0, "int8"), symbol(1, "int8")).node
     pair = (np.array([1, 2], "i1"), np.array([2, 1], "i1"))
     leaves = {input_node(n, np.dtype("i1")): array for n, array in enumerate(pair)}
-    assert evaluate([tree], leaves)[0].tolist() == [True, False]
+    assert tree_values([tree], leaves)[0].tolist() == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,12 @@ def test_more_inputs_than_there_are_is_said_so() -> None:
 def test_integers_are_exact() -> None:
     a = np.array([0, 2**53, 2**53 + 1, 2**63], "u8")
     tree = parsed("x > 2 ** 53 and x < 1 << 64")(symbol(0, "uint64")).node
-    assert evaluate([tree], {input_node(0, a.dtype): a})[0].tolist() == [False, False, True, True]
+    assert tree_values([tree], {input_node(0, a.dtype): a})[0].tolist() == [
+        False,
+        False,
+        True,
+        True,
+    ]
 
 
 @pytest.mark.parametrize(

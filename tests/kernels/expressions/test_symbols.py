@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chunkfold.kernels.expressions.evaluate import evaluate
+from chunkfold.kernels.expressions.evaluate import tree_values
 from chunkfold.kernels.expressions.library import as_symbol, lookup, real, search, where, wide
 from chunkfold.kernels.expressions.nodes import BOOL, input_node
 from chunkfold.kernels.expressions.operations import has_float64
@@ -25,7 +25,7 @@ ONE = [operator.neg, operator.pos, operator.abs, operator.invert]
 
 def value(tree: Symbol, *arrays: np.ndarray) -> np.ndarray:
     leaves = {input_node(n, array.dtype): array for n, array in enumerate(arrays)}
-    return evaluate([tree.node], leaves)[0]
+    return tree_values([tree.node], leaves)[0]
 
 
 @pytest.mark.parametrize("apply", TWO)

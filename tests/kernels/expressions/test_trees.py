@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from chunkfold.kernels import Device
 from chunkfold.kernels.expressions import rewrite
-from chunkfold.kernels.expressions.evaluate import evaluate
+from chunkfold.kernels.expressions.evaluate import tree_values
 from chunkfold.kernels.expressions.library import (
     lookup,
     order_high,
@@ -17,8 +17,8 @@ from chunkfold.kernels.expressions.library import (
     search,
     towards_zero,
 )
+from chunkfold.kernels.expressions.meanings import verify
 from chunkfold.kernels.expressions.nodes import BOOL, Node, constant, input_node, node, walk
-from chunkfold.kernels.expressions.verify import verify
 from tests.kernels.expressions.values import edges, on_device, symbol
 
 I4 = np.dtype("i4")
@@ -46,7 +46,7 @@ def simplified(root: Node) -> Node:
     done: dict[Node, Node] = {}
     for one in walk([root]):
         sources = (done[source] for source in one.sources)
-        done[one] = rewrite.once(node(one.op, one.dtype, *sources, arg=one.arg))
+        done[one] = rewrite.simplify(node(one.op, one.dtype, *sources, arg=one.arg))
     return done[root]
 
 
@@ -55,7 +55,7 @@ def test_rewriting_keeps_the_value(tree: Node) -> None:
     a, x = np.array([-(2**31), -70000, -1, 0, 1, 5, 2**31 - 1], "i4"), input_node(0, I4)
     simple = simplified(tree)
     verify([tree, simple])
-    (plain,), (other,) = evaluate([tree], {x: a}), evaluate([simple], {x: a})
+    (plain,), (other,) = tree_values([tree], {x: a}), tree_values([simple], {x: a})
     np.testing.assert_array_equal(np.broadcast_to(plain, a.shape), np.broadcast_to(other, a.shape))
 
 
@@ -87,7 +87,7 @@ def test_tables_are_read_by_scalars_and_lanes(device: Device, width: int) -> Non
         search(keys, x.astype("i4")).node,
         search(keys, x.astype("i4"), (x.astype("f4") + 300) * np.float32(1e-3), 0.2).node,
     ]
-    expected = evaluate(found[:2], {input_node(0, a.dtype): a})
+    expected = tree_values(found[:2], {input_node(0, a.dtype): a})
     values = on_device(device, found, {0: a}, width)
     np.testing.assert_array_equal(values[0], expected[0])
     np.testing.assert_array_equal(values[1], expected[1])
@@ -99,7 +99,7 @@ def test_tables_are_read_by_scalars_and_lanes(device: Device, width: int) -> Non
 def test_integers_are_rounded_towards_zero(device: Device, name: str, width: int) -> None:
     a = np.resize(edges(name), 48)
     tree = towards_zero(symbol(0, name)).node
-    (value,) = evaluate([tree], {input_node(0, a.dtype): a})
+    (value,) = tree_values([tree], {input_node(0, a.dtype): a})
     exact = [(abs(int(v)), abs(int(f))) for v, f in zip(a.tolist(), value.tolist(), strict=True)]
     assert all(near <= whole for whole, near in exact)
     assert all(whole - near <= whole * 2.0**-23 for whole, near in exact)
@@ -113,7 +113,7 @@ def test_keys_sort_like_values(device: Device, name: str, key: object) -> None:
         return
     a = edges(name)
     tree = key(symbol(0, name)).node  # type: ignore[operator]
-    (keys,) = evaluate([tree], {input_node(0, a.dtype): a})
+    (keys,) = tree_values([tree], {input_node(0, a.dtype): a})
     positive = ~np.signbit(a) if a.dtype.kind == "f" else a
     sorted_keys = keys[np.lexsort((positive, a))]
     plain = ~np.isnan(np.sort(a)) if a.dtype.kind == "f" else slice(None)

@@ -26,8 +26,8 @@ from chunkfold.kernels import (
     box,
     choose,
 )
+from chunkfold.kernels.exact.rounding import sum_bound
 from chunkfold.kernels.geometry import Box
-from chunkfold.kernels.monoid.bounds import sum_bound
 from chunkfold.kernels.strides import c_strides
 from tests.conftest import SHAPES, ran, reading, some, tried
 from tests.exactly import sum_of

@@ -12,7 +12,7 @@ import pyopencl as cl
 import pytest
 
 from chunkfold.kernels import DeviceContext
-from chunkfold.kernels.exact.rounding import ratio
+from chunkfold.kernels.exact.rounding import rounded_ratio
 from chunkfold.kernels.fold import level_trial
 from chunkfold.kernels.fold.levels import Levels, LevelsFold
 from tests.conftest import DEVICES
@@ -46,7 +46,7 @@ def mean(values: list, dtype: np.dtype) -> float:
     whole = sum(map(Fraction, values)) / len(values)
     if dtype.kind != "f":
         return round(whole)  # halves to the even one
-    size = ratio(abs(whole.numerator), whole.denominator, 0, dtype)
+    size = rounded_ratio(abs(whole.numerator), whole.denominator, 0, dtype)
     return -size if whole < 0 else size
 
 

@@ -7,7 +7,7 @@ import pyopencl as cl
 import pytest
 
 from chunkfold.kernels import DeviceContext, bind
-from chunkfold.kernels.catalogue.bins import bin_number
+from chunkfold.kernels.catalogue.histograms import bin_number
 from chunkfold.kernels.fold.numbering import Numbering
 from tests.conftest import shaped
 from tests.kernels.fold.test_fold import upload

@@ -1,4 +1,4 @@
-"""The preprocessor does what compilers' own do, for what kernels ask of it."""
+"""The preprocessor does what compilers do, for the directives of kernels."""
 
 from __future__ import annotations
 

@@ -13,13 +13,12 @@ import numpy as np
 import pytest
 
 from chunkfold.kernels import CATALOGUE, Accumulate, Monoid, MonoidError
+from chunkfold.kernels.expressions.infix import infix
 from chunkfold.kernels.expressions.library import lookup, real, where, wide
 from chunkfold.kernels.expressions.nodes import INDEX, Node, field_node, input_node, walk
-from chunkfold.kernels.expressions.shown import shown
 from chunkfold.kernels.expressions.symbols import Symbol
-from chunkfold.kernels.monoid.elements import element, value_dtype
 from chunkfold.kernels.monoid.tracing import first_kind, traced
-from chunkfold.kernels.monoid.trees import Traced, op_tree
+from chunkfold.kernels.monoid.trees import Traced, element_symbol, op_tree, value_dtype
 
 
 def itself(x: Any) -> Any:
@@ -67,7 +66,7 @@ def trees(found: Traced) -> list[Node]:
 )
 def test_trees_are_converted_to_their_fields(lift: Any, dtype: str, field: str, says: str):
     tree = one(lift, dtype, field)
-    assert shown(tree).replace("x0", "x") == says
+    assert infix(tree).replace("x0", "x") == says
     wanted = {"sum": "uint64" if dtype[0] == "u" else "int64", "real": "float64"}
     assert tree.dtype == wanted.get(field, field)
 
@@ -86,7 +85,7 @@ def test_symbols_have_the_elements_dtype_in_the_machines_order(dtype: str):
 )
 def test_values_that_kernels_do_not_have_are_held_in_others(dtype: str, held: str):
     assert value_dtype(np.dtype(dtype)) == held
-    assert element(0, np.dtype(dtype)).dtype == held
+    assert element_symbol(0, np.dtype(dtype)).dtype == held
 
 
 def test_complex_elements_have_two_parts():
@@ -232,12 +231,12 @@ def test_trees_arrive_in_another_process(tmp_path: Any):
     tree = one(lambda x, i: where(x > 0.1, lookup([3.0, 1e-300], i, -0.0) * x, i), "float32")
     (tmp_path / "tree").write_bytes(pickle.dumps(tree))
     read = (
-        "import pickle, sys; from chunkfold.kernels.expressions.shown import shown; "
-        "print(shown(pickle.load(open(sys.argv[1], 'rb'))))"
+        "import pickle, sys; from chunkfold.kernels.expressions.infix import infix; "
+        "print(infix(pickle.load(open(sys.argv[1], 'rb'))))"
     )
     command = [sys.executable, "-c", read, str(tmp_path / "tree")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == shown(tree)
+    assert done.stdout.strip() == infix(tree)
 
 
 def test_without_float64_what_is_wide_is_float32():

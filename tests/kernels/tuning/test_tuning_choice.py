@@ -11,9 +11,9 @@ import pytest
 from chunkfold.kernels import Device, DeviceContext, Tuning, as_monoid, bind, histogram
 from chunkfold.kernels.errors import BuildError
 from chunkfold.kernels.tuning import trial
-from chunkfold.kernels.tuning.autotuning import race
+from chunkfold.kernels.tuning.autotuning import measure_rates
 from chunkfold.kernels.tuning.trial import TrialRequest, Verdict, verdict_of
-from chunkfold.kernels.tuning.tuning_choice import chosen, settled
+from chunkfold.kernels.tuning.tuning_choice import chosen, try_tunings
 from chunkfold.kernels.tuning.variant import tiers
 from tests.conftest import reading
 from tests.processes import first_trial_dies
@@ -29,7 +29,7 @@ def _measuring(tmp_path: Path, monkeypatch):
 
 def table(device: Device) -> list[Tuning]:
     """Return the table's best, as large as their kernels allow."""
-    return list(settled(device, SUM, *next(iter(tiers(device, SUM))))[0])
+    return list(try_tunings(device, SUM, *next(iter(tiers(device, SUM))))[0])
 
 
 def test_equals_are_measured_once_and_shown(device: Device, monkeypatch):
@@ -76,12 +76,15 @@ def test_one_that_fails_has_no_rate_and_the_other_is_taken(device: Device):
     good = table(device)[0]
     broken = reading(good, lanes=5, width=5)  # OpenCL has no such load
     request = TrialRequest(device, SUM, (broken, good))
-    assert race(DeviceContext(device), request)[0] == 0
+    assert measure_rates(DeviceContext(device), request)[0] == 0
     verdict = verdict_of(request)
     assert verdict.usable
     assert verdict.chosen == 1
     assert verdict.rates[1] > 0
-    assert race(DeviceContext(device), TrialRequest(device, SUM, (broken, broken))) == [0, 0]
+    assert measure_rates(DeviceContext(device), TrialRequest(device, SUM, (broken, broken))) == [
+        0,
+        0,
+    ]
 
 
 def test_equals_that_crash_together_are_tried_one_by_one(device: Device, monkeypatch):
@@ -107,7 +110,7 @@ def test_equals_that_crash_together_are_tried_one_by_one(device: Device, monkeyp
 def test_every_kind_of_reduction_can_be_measured(device: Device, monoids: list, dtypes: list):
     accumulator = bind(monoids, [np.dtype(dtype) for dtype in dtypes]).accumulator
     equals = next(iter(tiers(device, accumulator)))
-    rates = race(
+    rates = measure_rates(
         DeviceContext(device), TrialRequest(device, accumulator, (equals[0], equals[0].plain()))
     )
     assert min(rates) > 1e6

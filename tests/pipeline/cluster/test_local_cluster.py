@@ -34,7 +34,7 @@ from chunkfold.kernels import Device
 from chunkfold.kernels.cache.entries import write_entry
 from chunkfold.kernels.tuning.decode_request import DecodeRequest
 from chunkfold.planning import blocks, planner
-from chunkfold.planning.staffing import host_cores
+from chunkfold.planning.workers import host_cores
 from chunkfold.running import on_cluster
 from chunkfold.settings import wait_seconds
 from chunkfold.worker import worker_device

@@ -11,7 +11,7 @@ from distributed import LocalCluster
 
 import chunkfold as cf
 from chunkfold.cluster.joining import connect, serve
-from chunkfold.planning.staffing import posts
+from chunkfold.planning.workers import posts
 from tests.conftest import DEVICES
 from tests.processes import finished, worker_command
 

@@ -10,8 +10,8 @@ import pytest
 import zarr
 
 import chunkfold as cf
-from chunkfold.planning import labelled_rows, larger_leaves, planner
-from tests.pipeline.planning.test_factored_weights import same
+from chunkfold.planning import leaves, planner, workers
+from tests.pipeline.planning.test_preaggregation import same
 
 pytestmark = pytest.mark.unoptimised
 SHAPE = (160, 8, 24)
@@ -24,9 +24,9 @@ OPS = ["mean", "var", "min", "argmax", "count"]
 def small_leaves(monkeypatch):
     """Make leaves of one chunk usual and of four larger, on every device."""
     monkeypatch.setattr(planner, "LEAF_BYTES", 1)
-    monkeypatch.setattr(labelled_rows, "KINDS", frozenset({"cpu", "gpu"}))
-    monkeypatch.setattr(larger_leaves, "LARGER_BYTES", (25_000,))
-    monkeypatch.setattr(larger_leaves, "LEAST_LEAVES", 0)
+    monkeypatch.setattr(workers, "SLOW_BY_KEY", frozenset({"cpu", "gpu"}))
+    monkeypatch.setattr(leaves, "LARGER_BYTES", (25_000,))
+    monkeypatch.setattr(leaves, "LEAST_LEAVES", 0)
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path / "a.zarr")
 
 
-def leaves(path: str, **given: Any) -> int:
+def chunks_of_leaf(path: str, **given: Any) -> int:
     """Return of how many chunks a leaf is."""
     whole = cf.plan(path, "mean", axis=0, by=MONTHS, **given).leaf_bytes
     return whole // (4 * int(np.prod(CHUNKS)))
@@ -65,13 +65,13 @@ def test_results_are_those_of_smaller_leaves(path: str, monkeypatch, given: dict
     given = {"by": MONTHS, "axis": 0, **given}
     larger = cf.plan(path, ops, **given).leaf_bytes
     got = cf.reduce(path, ops, **given)
-    monkeypatch.setattr(larger_leaves, "LARGER_BYTES", ())
+    monkeypatch.setattr(leaves, "LARGER_BYTES", ())
     assert cf.plan(path, ops, **given).leaf_bytes < larger
     same(got, cf.reduce(path, ops, **given))
 
 
 def test_leaves_are_larger_only_where_each_key_is_met_less_often(path: str):
-    assert leaves(path) == 4
+    assert chunks_of_leaf(path) == 4
     quarters = cf.plan(path, "mean", axis=0, by=np.arange(SHAPE[0]) // 4)
     assert quarters.leaf_bytes == 4 * np.prod(CHUNKS)
 
@@ -89,20 +89,20 @@ def test_leaves_are_no_larger_than_what_is_held_anyway(path: str):
 @pytest.mark.parametrize(
     ("module", "name", "value"),
     [
-        (larger_leaves, "LEAST_LEAVES", 99),
-        (larger_leaves, "LARGER_BYTES", (12_287,)),
-        (labelled_rows, "KINDS", frozenset()),
+        (leaves, "LEAST_LEAVES", 99),
+        (leaves, "LARGER_BYTES", (12_287,)),
+        (workers, "SLOW_BY_KEY", frozenset()),
     ],
 )
 def test_leaves_are_as_large_as_usual_where_larger_ones_do_not_pay(
     path: str, monkeypatch, module: Any, name: str, value: Any
 ):
     monkeypatch.setattr(module, name, value)
-    assert leaves(path) == 1
+    assert chunks_of_leaf(path) == 1
 
 
 def test_memory_that_is_short_is_not_spent_on_larger_leaves(path: str):
     needed = cf.plan(path, "mean", axis=0, by=MONTHS).memory
-    assert leaves(path, memory=needed.total) == 4
+    assert chunks_of_leaf(path, memory=needed.total) == 4
     least = needed.total - needed.staging + needed.staging // 4
-    assert leaves(path, memory=least) == 1
+    assert chunks_of_leaf(path, memory=least) == 1

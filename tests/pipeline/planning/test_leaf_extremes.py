@@ -114,7 +114,7 @@ def test_where_later_reads_cut_leaves_otherwise_all_are_read(tmp_path: Path):
 
 def test_ranges_are_of_whole_leaves_that_differ():
     layout = Layout((Axis(Cells(12, 2), 0, 12, 1),), (0,))
-    found = ExtremesFound(layout, wanted=True)
+    found = ExtremesFound(layout)
     found.add((0, 1), 3.0, 4.0, 1)
     assert not len(found.found().leaves)
     found.add((0, 1), 1.0, 2.0, 1)

@@ -62,7 +62,7 @@ def test_it_says_what_is_not_usual_and_no_secret():
             storage_options={"secret_access_key": "hush"},
         )
     )
-    assert told.startswith("Options(op=['var', 'max'], axis='t', skipna=True, storage_options=<")
+    assert told.startswith("Options(op=['var', 'max'], axis='t', skipna=True, by='https://host/lab")
     assert "hush" not in told
     assert "secret_access_key" in told
 

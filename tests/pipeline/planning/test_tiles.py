@@ -1,18 +1,26 @@
-"""Tiles that are finished where they are whole: which are, and that workers have such."""
+"""Finish tiles where they are whole: the blocks that do, their levels, and results that are NaN."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import zarr
 
-from chunkfold.planning.asking import asked
+import chunkfold as cf
+from chunkfold.kernels import as_monoid
+from chunkfold.kernels.fold.levels import Levels
 from chunkfold.planning.options import Options
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.planner import make_plan
+from chunkfold.planning.resolve import asked
+from chunkfold.planning.tiles import kernel_levels
 from chunkfold.planning.work import Work
 from chunkfold.planning.workers import Terms
+from chunkfold.workflows.pyramid_plan import plan_pyramid
+from tests.workflows.test_pyramid import image
 
 ROWS, SIDE, CHUNK = 512, 2048, (16, 1024, 1024)
 GPU, CPU = frozenset({"gpu"}), frozenset({"cpu"})
@@ -73,3 +81,101 @@ def test_tiles_are_finished_by_blocks_where_devices_can_round_all(given, finishe
     plan = planned(**given)
     assert (Work.of("run", plan).finishing is not None) == finishes
     assert Work.in_graph("run", plan).finishing is None
+
+
+def pyramid(folder: Path, dtype: str, **given: Any) -> Plan:
+    path = image(folder / "a", np.ones((3, 64, 64)).astype(dtype), (1, 32, 32))
+    return cf.plan(plan_pyramid(path, folder / "b", **{"levels": 2, **given}).request)
+
+
+@pytest.mark.parametrize("op", ["mean", "min", "max"])
+@pytest.mark.parametrize("dtype", ["float32", "uint8", "int32"])
+def test_kernels_make_levels_of_plain_ops_of_narrow_elements(tmp_path: Path, dtype: str, op: Any):
+    plan = pyramid(tmp_path, dtype, op=op)
+    assert kernel_levels(plan) == Levels(op, dtype, (1, 2, 2), 2)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "given"),
+    [
+        ("float32", {"mode": "fast"}),
+        ("float32", {"skipna": True}),
+        ("float32", {"op": "sum"}),
+        ("float32", {"op": "std"}),
+        ("float32", {"op": as_monoid("max").among(lambda x: x > 1)}),
+        ("float32", {"on_bad_chunk": "skip"}),
+        ("float32", {"min_count": 3}),
+        ("uint8", {"op": "mode"}),
+        ("uint8", {"factor": 17, "levels": 1}),
+        ("float32", {"initial": 5.0, "op": "max", "statistics": False}),
+        ("float64", {}),
+        ("float16", {}),
+        ("int64", {}),
+        ("complex64", {"statistics": False}),
+    ],
+)
+def test_kernels_make_no_levels_that_are_asked_for_otherwise(
+    tmp_path: Path, dtype: str, given: dict[str, Any]
+):
+    assert kernel_levels(pyramid(tmp_path, dtype, **given)) is None
+
+
+def test_kernels_make_no_levels_of_bytes_in_another_order(tmp_path: Path):
+    group = zarr.open_group(str(tmp_path / "a"), mode="w", zarr_format=2)
+    group.create_array("0", shape=(64, 64), chunks=(32, 32), dtype=">f4")
+    assert (
+        kernel_levels(cf.plan(plan_pyramid(tmp_path / "a" / "0", tmp_path / "b", 2).request))
+        is None
+    )
+
+
+HOLES = [1.0, np.nan, 3.0, 4.0]
+BOTH = [np.inf, -np.inf, 3.0, 4.0]
+
+
+def told(data, op, **given) -> list[str]:
+    run = cf.submit(zarr.create_array({}, data=np.array(data)), op, **given)
+    run.result()
+    return [line for line in run.remarks() if "NaN" in line]
+
+
+@pytest.mark.unoptimised
+@pytest.mark.parametrize("op", ["sum", "mean", "std", "min", "minmax", "norm2"])
+def test_elements_that_are_nan_are_told(op: str):
+    since = f"{op} is NaN because the data contain NaN; skipna=True ignores them"
+    assert told(HOLES, op) == [since]
+    assert told(HOLES, op, skipna=True) == []
+
+
+@pytest.mark.unoptimised
+@pytest.mark.parametrize(
+    ("data", "op", "given"),
+    [
+        (BOTH, ["sum", "mean", "std"], {}),
+        ([1.0], "std", {"ddof": 1}),
+        (np.empty(0), "mean", {}),
+        (HOLES, ["nanmean", "count", "argmax", "any", "histogram"], {}),
+        ([1, 2], "mean", {}),
+        ([np.nan, 1.0, 2.0], "max", {"selection": slice(1, None)}),
+    ],
+)
+def test_nothing_is_told_where_no_element_is_the_cause(data, op, given):
+    assert told(data, op, **given) == []
+
+
+@pytest.mark.unoptimised
+def test_what_may_be_of_infinities_is_told_so():
+    data = np.array([HOLES, BOTH])
+    assert told(data, ["sum", "max"], axis=1) == [
+        "max is NaN because the data contain NaN; skipna=True ignores them",
+        "sum is NaN, perhaps because the data contain NaN; skipna=True ignores them",
+    ]
+
+
+@pytest.mark.unoptimised
+def test_times_and_missing_values_are_told_too():
+    assert told(np.array([1, "NaT"], "M8[s]"), "mean")
+    packed = zarr.create_array({}, data=np.array([1, 2], "i2"), attributes={"_FillValue": 2})
+    run = cf.submit(packed, "mean", mask_and_scale=True)
+    run.result()
+    assert list(run.remarks())

@@ -22,7 +22,7 @@ from chunkfold.kernels.cache.entries import write_entry
 from chunkfold.kernels.decode import zstd
 from chunkfold.kernels.feed.fed_buffer import FedBuffer
 from chunkfold.kernels.tuning.decode_request import DecodeRequest
-from chunkfold.planning.staffing import host_cores
+from chunkfold.planning.workers import host_cores
 from chunkfold.worker.worker_device import WorkerDevice
 from tests.pipeline.reading.test_fed import QUESTIONS, SHAPE, wild
 

@@ -12,8 +12,8 @@ import xarray
 import zarr
 
 import chunkfold as cf
-from chunkfold.planning.asking import asked
 from chunkfold.planning.options import Options
+from chunkfold.planning.resolve import asked
 from chunkfold.results.companions import Companions
 from chunkfold.results.coordinates import Kept
 from chunkfold.workflows.project import project

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import chunkfold as cf
-from chunkfold.planning import blocks, combine_tree, planner
+from chunkfold.planning import blocks, planner
 from chunkfold.planning.blocks import Block
 from chunkfold.running import ready
 from chunkfold.running.backend import Done, InProcess, PartialsLostError
@@ -52,7 +52,7 @@ def _a_row_each(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner, "LEAF_BYTES", 800)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (800, 800))
     monkeypatch.setattr(blocks, "TO_PARTIAL", 0)
-    monkeypatch.setattr(combine_tree, "FAN_IN", (2, 2))
+    monkeypatch.setattr(blocks, "FAN_IN", (2, 2))
 
 
 def reduced(backend: InProcess, monkeypatch: pytest.MonkeyPatch, source: object) -> cf.Run:

@@ -18,7 +18,7 @@ from distributed import Client
 import chunkfold as cf
 import chunkfold.xarray
 from chunkfold.planning import blocks, output_chunks, planner
-from chunkfold.planning.combine_tree import Tree
+from chunkfold.planning.blocks import Tree
 from chunkfold.worker import tasks
 from chunkfold.worker.block_report import Report
 from chunkfold.worker.fold_block import Folded

@@ -15,7 +15,7 @@ from distributed import Client
 
 import chunkfold as cf
 from chunkfold.events import BlockProgress, Event
-from chunkfold.planning import blocks, combine_tree, planner
+from chunkfold.planning import blocks, planner
 from chunkfold.running import on_cluster, sending
 from tests.pipeline.running.test_block_scheduler import Rows
 from tests.pipeline.running.test_shared_tasks import left
@@ -30,7 +30,7 @@ def _a_row_each(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner, "LEAF_BYTES", 4000)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (4000, 4000))
     monkeypatch.setattr(blocks, "TO_PARTIAL", 0)
-    monkeypatch.setattr(combine_tree, "FAN_IN", (64, 64))
+    monkeypatch.setattr(blocks, "FAN_IN", (64, 64))
     monkeypatch.setattr(sending, "WITHIN_BYTES", 100)
 
 

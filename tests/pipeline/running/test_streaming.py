@@ -16,10 +16,10 @@ from chunkfold.api import stream
 from chunkfold.errors import OutputError
 from chunkfold.events import BlockProgress
 from chunkfold.planning import blocks, planner
-from chunkfold.planning.asking import asked
 from chunkfold.planning.options import Options
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.planner import make_plan
+from chunkfold.planning.resolve import asked
 
 pytestmark = pytest.mark.unoptimised
 ARRAY = np.random.default_rng(0).standard_normal((12, 20, 18))

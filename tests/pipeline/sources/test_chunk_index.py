@@ -24,12 +24,12 @@ from chunkfold.kernels import Combiner
 from chunkfold.planning import blocks, planner
 from chunkfold.planning.blocks import cut_blocks, even_runs
 from chunkfold.planning.layout import Layout
-from chunkfold.planning.leaf_objects import leaf_objects
-from chunkfold.planning.missing_chunks import (
+from chunkfold.planning.leaf_objects import (
     SPARSE,
     ListingTerms,
     StoredLeaves,
     expected_objects,
+    leaf_objects,
     with_objects,
 )
 from chunkfold.reading import tile_leaves
@@ -357,7 +357,7 @@ def test_a_plan_says_where_each_index_counts(tmp_path: Path):
     made, full = sparse(tmp_path / "s.zarr", np.ones(300), np.arange(10) == 4, chunks=(30,),
                         fill_value=3.0)  # fmt: skip
     plan = str(cf.plan(made, [LAST, "argmin"]))
-    said = "fill values of 9 of them are made and folded one by one: last may read each index"
+    said = "fill values of 9 of them are reduced one by one: last may read each index"
     assert said in plan
     assert cf.reduce(made, LAST) == np.flatnonzero(full == 3).max()
 
@@ -378,7 +378,7 @@ def test_two_inputs_are_absent_where_both_are(tmp_path: Path):
     )
     assert cf.reduce([one, two], "dot") == np.dot(full.ravel(), other.ravel())
     # Three cells of five in a row are in neither.
-    assert cf.plan([one, two], "dot").absent > 0
+    assert cf.plan([one, two], "dot").unstored > 0
 
 
 @pytest.fixture
@@ -407,7 +407,7 @@ def test_nothing_absent_is_read(tmp_path: Path, regions: list):
     assert run.result() == full.sum()
     assert len(regions) == 2
     assert run.plan.nbytes == 2 * 64 * 4
-    assert run.plan.absent == 998
+    assert run.plan.unstored == 998
     assert "nothing is stored of 998" in str(run.plan)
 
 
@@ -529,7 +529,7 @@ def test_blocks_share_stored_bytes_not_leaves(tmp_path: Path):
     made, _ = sparse(tmp_path / "s.zarr", array, kept, chunks=(1, 64), compressors=None)
     source = open_source(made)
     plan = planned(source, "sum", listings=[source.listing()], workers=4)
-    held = [int((~block.absent_parts(0)).sum()) for block in plan.blocks]
+    held = [int((~block.unstored_parts(0)).sum()) for block in plan.blocks]
     assert sum(held) == 100
     assert len(held) >= 16
     assert max(held) <= 2 * 100 / len(held)
@@ -544,7 +544,7 @@ def test_blocks_of_many_tiles_keep_their_absent_leaves():
     for block in cut_blocks(costs, absent, 2, 0):
         for tile in range(*block.tiles):
             np.testing.assert_array_equal(
-                block.absent_parts(tile), absent[tile, slice(*block.parts)]
+                block.unstored_parts(tile), absent[tile, slice(*block.parts)]
             )
             seen[tile, slice(*block.parts)] += 1
     assert (seen == 1).all()
@@ -568,7 +568,7 @@ def test_gaps_are_of_the_objects_that_leaves_touch(seed: int, leaf, share: float
     listing = Listing(sizes.astype(np.uint32), 0)
     terms = [ListingTerms.of(listing)]
     stored = StoredLeaves.of(layout, [source], [listing])
-    made = cut_blocks(np.full(stored.absent.shape, 900), stored.absent, 2, 0)
+    made = cut_blocks(np.full(stored.unstored.shape, 900), stored.unstored, 2, 0)
     for block in made:
         sent = with_objects(block, layout, [source], [listing], terms)
         for tile in range(*block.tiles):
@@ -578,7 +578,7 @@ def test_gaps_are_of_the_objects_that_leaves_touch(seed: int, leaf, share: float
                 if there.any():
                     (known,) = expected_objects(layout, [source], terms, sent, tile, part, [set()])
                     np.testing.assert_array_equal(known.sizes, sizes[box])
-                assert stored.absent[tile, part] == (not there.any())
+                assert stored.unstored[tile, part] == (not there.any())
                 left_out = remote or there.mean() <= SPARSE
                 assert stored.decoded[tile, part] == pytest.approx(
                     8 * layout.leaf_elements()[tile, part] * (there.mean() if left_out else 1)

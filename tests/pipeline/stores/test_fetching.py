@@ -18,7 +18,7 @@ from numcodecs import Delta
 import chunkfold as cf
 from chunkfold.errors import ChangedError
 from chunkfold.events import RunStarted
-from chunkfold.planning import keeping
+from chunkfold.planning import in_memory
 from chunkfold.stores import servers
 from tests.web import Sent, Web, served
 
@@ -191,7 +191,7 @@ def test_a_source_that_is_reduced_again_is_planned_again(tmp_path: Path):
 @pytest.fixture
 def _read_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Elements are not kept for a quantile."""
-    monkeypatch.setattr(keeping, "LEAST_OUTPUTS", 1 << 30)
+    monkeypatch.setattr(in_memory, "LEAST_OUTPUTS", 1 << 30)
 
 
 def median_while(url: str, happens: Callable[[], object]) -> cf.Run:

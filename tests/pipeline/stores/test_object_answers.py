@@ -18,7 +18,7 @@ from numcodecs import Delta
 
 import chunkfold as cf
 from chunkfold.errors import ChangedError
-from chunkfold.planning import costs, planner
+from chunkfold.planning import memory, planner
 from chunkfold.stores import fetching, servers
 from chunkfold.stores.requests import Flight, flight
 from tests.web import Sent, Web, served
@@ -207,7 +207,7 @@ def test_reads_that_fail_give_back_the_room_that_others_wait_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: str, skips: bool
 ):
     """Of 500 chunks there is room for about 20 at a time, and readers ask for 64 ahead."""
-    monkeypatch.setattr(costs, "FLIGHT_BYTES", 20 * 8000)
+    monkeypatch.setattr(memory, "FLIGHT_BYTES", 20 * 8000)
     monkeypatch.setattr(planner, "LEAF_BYTES", 64 * 8000)
     made = zarr.create_array(str(tmp_path / "a"), shape=(500_000,), chunks=(1000,), dtype="f8")
     made[...] = 1

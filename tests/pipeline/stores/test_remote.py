@@ -14,7 +14,7 @@ from obstore.store import LocalStore as LocalByObstore
 from zarr.storage import ObjectStore
 
 import chunkfold as cf
-from chunkfold.planning import planner, staffing
+from chunkfold.planning import planner, workers
 from chunkfold.stores import fetching, listing, servers
 from tests.web import served
 
@@ -84,7 +84,7 @@ def test_many_chunks_are_asked_for_at_the_same_time(tmp_path: Path):
     with served(tmp_path, delay_s=0.05) as web:
         run = cf.submit(f"{web.url}/a")
         run.result()
-        assert run.plan.readers == staffing.READERS[1]
+        assert run.plan.readers == workers.READERS[1]
         assert web.most_busy > 4
 
 
@@ -140,11 +140,11 @@ def test_a_listing_that_takes_too_long_is_done_without(tmp_path: Path, monkeypat
     store = ObjectStore(LocalByObstore(tmp_path))
     made = zarr.create_array(store, name="a", shape=(100,), chunks=(10,), dtype="i4", fill_value=3)
     made[:10] = 1
-    assert (cf.plan(made).absent, cf.reduce(made)) == (0, 280)  # one leaf has all of it
+    assert (cf.plan(made).unstored, cf.reduce(made)) == (0, 280)  # one leaf has all of it
     monkeypatch.setattr(planner, "LEAF_BYTES", 40)
-    assert cf.plan(made).absent == 9
+    assert cf.plan(made).unstored == 9
     monkeypatch.setattr(listing, "DEADLINE_S", -1.0)
-    assert (cf.plan(made).absent, cf.reduce(made)) == (0, 280)
+    assert (cf.plan(made).unstored, cf.reduce(made)) == (0, 280)
 
 
 def test_a_group_that_cannot_be_listed_is_a_group(tmp_path: Path):

@@ -60,7 +60,7 @@ def test_levels_are_those_of_partials(tmp_path: Path, monkeypatch, made, dtype: 
     assert any(made)
     assert all(made) == (dtype != "f4")
     made.clear()
-    monkeypatch.setattr(work, "levels_of", lambda _: None)
+    monkeypatch.setattr(work, "kernel_levels", lambda _: None)
     assert bits(pyramid(path, tmp_path / "c", 4, op)) == fast
     assert not made
 

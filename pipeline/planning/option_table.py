@@ -1,0 +1,270 @@
+"""The table of options: name, type, section, check and default, and below each what it means.
+
+A row gives the keyword of `reduce`, its documentation, the option of the command line and the key
+of job files (`workflows/written_options.py`). Its first paragraph is shown in all of them, so it
+spells no language; the others are for Python. A new option is a row here, and a line in `Keywords`.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import cache
+from types import MappingProxyType
+from typing import Annotated, Any, TypedDict, get_type_hints
+
+from chunkfold.kernels import Monoid
+from chunkfold.planning.coarsening import Boundary
+from chunkfold.planning.conditions import Where
+from chunkfold.planning.option_values import (
+    Check,
+    DecodeOn,
+    Mode,
+    OnBadChunk,
+    OnMissingChunk,
+    Section,
+    SelMethod,
+    VariantName,
+    as_given,
+    cast_dtype,
+    check_by_type,
+    check_mapping,
+    ddof_number,
+    memory_bytes,
+    min_count_number,
+    several_ops,
+)
+from chunkfold.selections import Selection
+from chunkfold.settings import StorageOptions
+from chunkfold.sources.axis_names import AxisOption
+
+Op = str | Monoid
+
+
+@dataclass(frozen=True)
+class OptionTable:
+    """All options of a reduction; each value is checked by its row."""
+
+    op: Annotated[Op | Sequence[Op], Section.OPERATION, several_ops] = "sum"
+    """Reduction by name, or several, which share one read of the data.
+
+    Also a `Monoid`, or a list of names and Monoids."""
+    _: KW_ONLY
+    axis: Annotated[AxisOption, Section.OPERATION] = None
+    """Axes to reduce, by name or number; all of them if none are given.
+
+    Numbers count the axes of the selection, as in NumPy, where an integer removes its axis."""
+    keepdims: Annotated[bool, Section.OPERATION] = False
+    """Keep reduced axes with size one."""
+    coarsen: Annotated[Mapping[int | str, int] | None, Section.OPERATION] = None
+    """Reduce windows of this many consecutive elements along an axis, by name or number.
+
+    As in `{"y": 2, "x": 2}`. `axis` names other axes, which are reduced whole; None: no others.
+    Positions are positions in a window, in C order."""
+    boundary: Annotated[Boundary, Section.OPERATION] = "exact"
+    """Treatment of an axis that is no multiple of its window: "exact" is an error, "trim" leaves
+    out the last elements, "pad" makes the last window shorter.
+
+    Or a mapping of axes to one of these, by the names that `coarsen` has."""
+    ddof: Annotated[float, Section.OPERATION, ddof_number] = 0
+    """Delta degrees of freedom: variances and covariances divide by count - ddof."""
+    skipna: Annotated[bool | None, Section.OPERATION] = None
+    """Ignore NaN and NaT.
+
+    None: as xarray does, for its arrays alone: NaN in floats, but for `any` and `all`, and NaT in
+    means and counts of times."""
+    min_count: Annotated[int, Section.OPERATION, min_count_number] = 0
+    """Give NaN (NaT) where fewer than this many valid elements were found.
+
+    In groups too. Counts, positions and truths stay; integers have no NaN, and need
+    dtype="float64"."""
+    initial: Annotated[Any, Section.OPERATION] = None
+    """Begin sums, products, minima and maxima with this value, which is the result of no elements.
+
+    As NumPy's: for each result. A sum is rounded once, with it."""
+    where: Annotated[Where, Section.OPERATION] = None
+    """Ignore elements that do not meet a condition, such as 'x > 300' or '0 < x < 1 and not
+    isnan(x)'.
+
+    The condition is a text, or a function of the elements, as `lambda x: x > 300`, with NumPy's
+    meaning (docs/monoids.md). Or it is a mask: an array of bools (NumPy's, xarray's, or Zarr's, or
+    its path as `pathlib.Path`) that has some of the source's axes, by their names, or as NumPy
+    broadcasts, before any selection. Or a tuple of a mask and conditions, which must all hold."""
+    weights: Annotated[Any, Section.OPERATION] = None
+    """Weight elements in sums, means, variances, deviations, histograms and quantiles: by an array
+    along some axes, or by a formula of coordinates in degrees, such as 'cos(lat)'.
+
+    An array of numbers, or its path, has axes as a mask has. Only sums and histograms take negative
+    weights. A mean is sum(weights * x) / sum(weights). A bin of a histogram holds the sum of its
+    weights. A quantile is the first element up to which there is that share of all weights."""
+    mask_and_scale: Annotated[bool, Section.OPERATION] = False
+    """Unpack stored numbers by scale_factor, add_offset, _FillValue, missing_value and _Unsigned,
+    as xarray does; missing ones become NaN.
+
+    In format 2 the fill value is missing too. Values are float64, or float32 where narrow integers
+    are masked only, or those of `dtype`. `skipna` ignores missing ones. A
+    `chunkfold.errors.PackedWarning` says which attributes are not applied."""
+    mode: Annotated[Mode, Section.OPERATION] = "exact"
+    """Arithmetic of floats: "exact" rounds sums, means, variances and norms once, to the same bits
+    for any chunks, devices and workers; "fast" computes less, within the bound of
+    docs/numerics.md."""
+    dtype: Annotated[Any, Section.OPERATION, as_given(cast_dtype)] = None
+    """Cast elements to this dtype first, and the result to it; "object" gives sums (of any size)
+    and products (of up to 64 bits) of integers as Python's."""
+    by: Annotated[Any, Section.GROUPS] = None
+    """Group elements by labels along some axes; each group has results of its own. Elements whose
+    label is negative, NaN, NaT or masked are in no group.
+
+    Labels are the name of a coordinate ("lat") or of a part of times ("time.month": any of xarray's
+    `dt`); an array of whole numbers, texts, bools or dates (NumPy's, xarray's, Zarr's, or its path)
+    as long as some axes of the source, before any selection; or `chunkfold.bins` of these or of the
+    elements. In results the groups are an axis, in the place of the first axis that has labels, in
+    ascending order of their labels, which `Result.labels` has. A tuple or a list of these is
+    several labels at once: all combinations are groups, and results have an axis for each."""
+    by_axis: Annotated[AxisOption, Section.GROUPS] = None
+    """Axes that the labels are along, by name or number.
+
+    None: those that have the names of the labels' axes, or else their lengths: the only ones, or
+    the last ones. For several labels one for each, or None."""
+    groups: Annotated[Any, Section.GROUPS] = None
+    """Labels of the groups, in the order of the results; other labels are in no group.
+
+    Groups without elements have results, too. None: the labels that are found. For several labels
+    a list for each, or None."""
+    resample: Annotated[Mapping[str, Any] | None, Section.GROUPS, check_mapping] = None
+    """Group an axis of dates by consecutive spans of the calendar, named as in pandas and xarray.
+
+    {"time": "1MS"} makes a group of each month from the first to the last, also without elements,
+    as xarray's. Their axis comes before those of `by`."""
+    selection: Annotated[Selection, Section.SELECTION] = None
+    """Select by positions along each axis.
+
+    As in `array[selection]`: integers, slices, Ellipsis; lists and arrays of integers or bools,
+    also as `pathlib.Path` of a .npy file, each along one axis by itself, as in
+    `zarr.Array.oindex`. Positions in results, as of `argmin`, are positions in the selection."""
+    sel: Annotated[Mapping[str, Any] | None, Section.SELECTION] = None
+    """Select by coordinates, as xarray's sel does.
+
+    By the name of an axis a value, a list, or a slice, which includes both of its ends. A slice of
+    longitudes is an arc."""
+    sel_method: Annotated[SelMethod | None, Section.SELECTION] = None
+    """Take a neighbour where the coordinate lacks a value: the "nearest", the one before ("pad" or
+    "ffill") or the one after ("backfill" or "bfill").
+
+    None: such a value is an error."""
+    sel_tolerance: Annotated[Any, Section.SELECTION] = None
+    """Largest distance of that neighbour."""
+    allow_empty: Annotated[bool, Section.SELECTION] = False
+    """Accept a selection of no elements, which is an error otherwise."""
+    memory: Annotated[int | str | None, Section.RUNNING, as_given(memory_bytes)] = None
+    """Memory limit per worker, beyond what an idle worker uses.
+
+    Bytes, or a text ("2 GiB")."""
+    on_bad_chunk: Annotated[OnBadChunk, Section.RUNNING] = "stop"
+    """When a chunk cannot be read: "stop" ends the run, "skip" leaves the chunk out and names it.
+
+    `Run.skipped` names it."""
+    on_missing_chunk: Annotated[OnMissingChunk, Section.RUNNING] = "fill"
+    """When a chunk is not stored: "fill" takes the fill value for its elements, "stop" ends the
+    run, before anything is read if the store can be listed."""
+    decode: Annotated[DecodeOn, Section.RUNNING] = "auto"
+    """Decoder of zstd, Blosc and LZ4 chunks: the "host", the "device", or "auto", the one that was
+    measured to be faster."""
+    variant: Annotated[VariantName | None, Section.RUNNING] = None
+    """Force a kernel variant: "tree", "work_group" or "sub_group".
+
+    None: the best one."""
+    storage_options: Annotated[StorageOptions | None, Section.SOURCE, check_mapping] = None
+    """Options for URLs.
+
+    `absent_status` gives the statuses (403, 410) by which a server says that it lacks a chunk; all
+    others are obstore's, such as `skip_signature` or `region`."""
+    allow_targets: Annotated[str | Sequence[str] | None, Section.SOURCE] = None
+    """Addresses below which references, and links of HDF5 files, may lead, besides their own server
+    or folder."""
+
+    def __post_init__(self) -> None:
+        for name, check in _CHECKS.items():
+            value = getattr(self, name)
+            if value is not None or getattr(OptionTable, name) is not None:
+                object.__setattr__(self, name, check(name, value))
+
+
+class Keywords(TypedDict, total=False):
+    """The rows but `op`, for those who check types, who see no other: a test compares both."""
+
+    axis: AxisOption
+    keepdims: bool
+    coarsen: Mapping[int | str, int] | None
+    boundary: Boundary
+    ddof: float
+    skipna: bool | None
+    min_count: int
+    initial: Any
+    where: Where
+    weights: Any
+    mask_and_scale: bool
+    mode: Mode
+    dtype: Any
+    by: Any
+    by_axis: AxisOption
+    groups: Any
+    resample: Mapping[str, Any] | None
+    selection: Selection
+    sel: Mapping[str, Any] | None
+    sel_method: SelMethod | None
+    sel_tolerance: Any
+    allow_empty: bool
+    memory: int | str | None
+    on_bad_chunk: OnBadChunk
+    on_missing_chunk: OnMissingChunk
+    decode: DecodeOn
+    variant: VariantName | None
+    storage_options: StorageOptions | None
+    allow_targets: str | Sequence[str] | None
+
+
+_ROWS = get_type_hints(OptionTable, include_extras=True)
+del _ROWS["_"]
+OPTION_TYPES: Mapping[str, Any] = {name: row.__origin__ for name, row in _ROWS.items()}
+SECTIONS: Mapping[str, Section] = {name: row.__metadata__[0] for name, row in _ROWS.items()}
+_CHECKS: Mapping[str, Check] = {
+    name: check
+    for name, row in _ROWS.items()
+    if (check := [*row.__metadata__, check_by_type(row.__origin__)][1])
+}
+"""By its row, or else by its type, that of each option which has one."""
+
+
+@cache
+def meanings() -> Mapping[str, str]:
+    """Return what each option means: the text below its row; none where there is no source.
+
+    >>> meanings()["keepdims"]
+    'Keep reduced axes with size one.'
+    """
+    try:
+        (declared,) = ast.parse(inspect.getsource(OptionTable)).body
+    except OSError:
+        return MappingProxyType({})
+    assert isinstance(declared, ast.ClassDef)
+    found = {}
+    for row, below in zip(declared.body, declared.body[1:], strict=False):
+        match row, below:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                found[name] = inspect.cleandoc(text)
+    return MappingProxyType(found)
+
+
+def summary(name: str) -> str:
+    """Return the first paragraph of what an option means, in one line; "" without the source.
+
+    >>> summary("skipna")
+    'Ignore NaN and NaT.'
+    """
+    return " ".join(meanings().get(name, "").partition("\n\n")[0].split())

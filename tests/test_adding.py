@@ -44,6 +44,19 @@ def run(words: list[str], folder: Path, **variables: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def apply(section: str, tree: Path, folder: Path, *options: str) -> None:
+    (patch,) = blocks(section, "diff")
+    (folder / "patch").write_text(patch)
+    above = str(tree.parent)
+    run(["git", "apply", *options, str(folder / "patch")], tree, GIT_CEILING_DIRECTORIES=above)
+
+
+@pytest.mark.short
+@pytest.mark.parametrize("section", SECTIONS)
+def test_the_patch_of_a_section_is_of_the_tree_as_it_is(section: str, tmp_path: Path):
+    apply(section, ROOT, tmp_path, "--check")
+
+
 @pytest.mark.parametrize("section", SECTIONS)
 def test_what_a_section_adds_works(section: str, tmp_path: Path):
     tree, folder = tmp_path / "tree", tmp_path / "folder"
@@ -52,9 +65,7 @@ def test_what_a_section_adds_works(section: str, tmp_path: Path):
     for name in ("kernels", "pipeline", "workflows", "tests", "docs"):
         shutil.copytree(ROOT / name, tree / name, ignore=unlike)
     shutil.copy(ROOT / "pyproject.toml", tree)
-    (patch,) = blocks(section, "diff")
-    (tmp_path / "patch").write_text(patch)
-    run(["git", "apply", "../patch"], tree, GIT_CEILING_DIRECTORIES=str(tmp_path))
+    apply(section, tree, tmp_path)
     path = {"PYTHONPATH": str(package(tree, tmp_path / "path"))}
     (shown,) = blocks(section, "python")
     run([sys.executable, "-c", f"{shown}\nassert cf.__file__.startswith({str(tmp_path)!r})"],

@@ -168,7 +168,7 @@ def test_functions_that_a_page_names_are_defined_in_the_modules_that_it_names():
     "page", ["docs/how-it-works.md", "docs/for-developers.md", "docs/adding.md", "CONTRIBUTING.md"]
 )
 def test_files_that_a_page_names_exist(page: str):
-    text = re.sub(r"^```diff\n.*?^```", "", (ROOT / page).read_text(), flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"(?ms)^```diff\n.*?^```", "", (ROOT / page).read_text())
     files = [
         str(path.relative_to(ROOT))
         for folder in (*LAYERS, "tests", "benchmarks", "docs")

@@ -1,4 +1,4 @@
-"""What exact numbers may be computed with: numbers, arrays of them, and powers."""
+"""Convert the operands of exact arithmetic: numbers, arrays of numbers, and powers."""
 
 from __future__ import annotations
 

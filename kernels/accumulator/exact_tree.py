@@ -1,4 +1,4 @@
-"""What finishes make of exact sums, as trees: nearly, and where that decides nothing exactly."""
+"""Evaluate trees of exact sums: in pairs of doubles, or as rational numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Leaf:
 
     @property
     def outputs(self) -> int | None:
-        """How many numbers it has; None: as many as are wanted."""
+        """Number of outputs; None if it is one number for all of them."""
         if isinstance(self.held, Fraction):
             return None
         return self.held.outputs if isinstance(self.held, ExactSums) else len(self.held)
@@ -57,12 +57,12 @@ class Leaf:
 
 @dataclass(frozen=True, eq=False)
 class Operation:
-    """What is made of numbers; each is made once, however often it is used."""
+    """An operation on numbers; it is computed once, however often it is used."""
 
     name: str
     sources: tuple[ExactNode, ...]
     condition: np.ndarray | None = None
-    """Of a choice: bool, (outputs,)."""
+    """Condition of a choice: bool, (outputs,)."""
 
 
 ExactNode = Leaf | Operation

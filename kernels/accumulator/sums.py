@@ -35,12 +35,12 @@ class ExactSums:
 
     @property
     def outputs(self) -> int:
-        """How many sums there are."""
+        """Number of sums."""
         return len(self.terms[0] if self.terms else self.wide.at)
 
     @property
     def lost(self) -> np.ndarray:
-        """Which outputs' expansions could not hold what was added: bool, (outputs,)."""
+        """Mask of outputs whose expansions overflowed: bool, (outputs,)."""
         last = self.terms[-1] if self.terms else np.zeros(self.outputs)
         return np.asarray(np.isnan(last))
 

@@ -182,7 +182,7 @@ def bind(
 def is_defined(
     monoid: Monoid, dtypes: Sequence[np.dtype], packings: Sequence[Packing | None] = ()
 ) -> bool:
-    """Whether a monoid reduces inputs of these dtypes, or what is packed in them."""
+    """Return whether a monoid reduces inputs of these dtypes, or the values packed in them."""
     try:
         bind([monoid], dtypes, packings=packings)
     except (MonoidError, DeviceError):
@@ -206,10 +206,10 @@ _MASK = np.dtype(bool)
 
 
 def _counts_present(monoid: Monoid, value: np.dtype, *, keyed: bool, begins: bool) -> bool:
-    """Whether elements that are there are counted beside a monoid's own fields.
+    """Return whether present elements are counted in a slot next to a monoid's own fields.
 
-    That is where results of too few have no value; or where a condition or keys may leave nothing,
-    of which there is no result that says so: floats have NaN, times NaT, and positions -1.
+    They are where results of too few elements have no value; or where a condition or keys may
+    leave no element and no result says so: floats have NaN, times NaT, and positions -1.
     """
     chosen = keyed or monoid.where is not None or monoid.masked
     if monoid.min_count:
@@ -225,7 +225,7 @@ def _rounds(field: BoundField, *, fp64: bool) -> bool:
 
 
 def _is_inexact(one: Node, *, fp64: bool) -> bool:
-    """Whether devices may differ in an operation's last bits."""
+    """Return whether devices may differ in an operation's last bits."""
     meaning = MEANINGS.get(one.op)
     return meaning is not None and meaning.error(one.dtype, fp64=fp64) > 0
 

@@ -1,4 +1,4 @@
-"""What a monoid is for inputs of some dtypes: its components, with the trees of their fields."""
+"""Build the components of a monoid for inputs of some dtypes, with the trees of their fields."""
 
 from __future__ import annotations
 

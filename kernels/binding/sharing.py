@@ -1,4 +1,4 @@
-"""Which components several statistics share: each is folded once."""
+"""Find the components that several statistics share: each is folded once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def shared(
 
 
 def _folds(way: Component, part: Component) -> bool:
-    """Whether a way folds the fields of a part that has it already, or no state."""
+    """Return whether one component's state also folds the fields of another."""
     if part.state not in (None, way.state):
         return False
     return way.identity == replace(part, state=way.state).identity

@@ -56,7 +56,7 @@ class DecodeRates:
 
     @property
     def gain(self) -> float:
-        """How many times as fast as the host the device is.
+        """The device's rate divided by the host's; 0 if the device failed.
 
         >>> DecodeRates("zstd", 6e9, 1e9, cores=4).gain, DecodeRates("zstd", failure="wrong").gain
         (1.5, 0.0)

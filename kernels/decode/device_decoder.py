@@ -37,7 +37,7 @@ _PLACE_LANES = 64
 
 
 class DeviceDecoder:
-    """What one thread needs at a time to decode: a queue, buffers, and kernels."""
+    """The queue, buffers and kernels with which one thread decodes at a time."""
 
     def __init__(self, opened: DeviceContext) -> None:
         self._opened, self._workspace = opened, Workspace(opened)
@@ -158,7 +158,7 @@ def _one_behind_another(chunks: StoredChunks) -> Boxes:
 
 
 class DeviceDecoders:
-    """Those of a device: each thread borrows one, and its buffers stay for the next."""
+    """The decoders of a device: each thread borrows one, and its buffers stay for the next."""
 
     def __init__(self, opened: DeviceContext) -> None:
         self._opened = opened

@@ -18,7 +18,7 @@ _known: WeakKeyDictionary[DeviceContext, dict[Levels, bool]] = WeakKeyDictionary
 
 
 def makes_right(opened: DeviceContext, levels: Levels) -> bool:
-    """Whether a device makes levels that are NumPy's; what was found out once is kept."""
+    """Return whether a device computes the same levels as NumPy; the answer is cached."""
     known = _known.setdefault(opened, {})
     if levels not in known:
         known[levels] = _tried(opened, levels)

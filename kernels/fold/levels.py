@@ -34,20 +34,20 @@ _SIZES = ("d", "h", "w")
 
 @dataclass(frozen=True)
 class Levels:
-    """What levels are made of, and how: results have the dtype of the elements."""
+    """The levels to compute, and how: results have the dtype of the elements."""
 
     op: str
     """One of `OPS`."""
     dtype: str
-    """Of integers of 32 bits at most, or float32."""
+    """Name of a dtype of integers of 32 bits at most, or float32."""
     factors: tuple[int, ...]
-    """By how much each level is coarser than the one before, along each axis."""
+    """Elements of a level for one of the next, along each axis."""
     count: int
-    """How many there are."""
+    """Number of levels."""
 
     @property
     def able(self) -> bool:
-        """Whether kernels can make them: windows along the last axes, sums that types hold."""
+        """True if kernels compute them: windows along the last axes, sums that do not overflow."""
         dtype = np.dtype(self.dtype)
         floats = dtype == np.float32
         integers = dtype.kind in "iu" and dtype.itemsize <= 4

@@ -28,7 +28,7 @@ class SpareBuffer:
     """The command that showed what it held."""
 
     def fits(self, nbytes: int) -> bool:
-        """Whether it can hold so many bytes now."""
+        """Return whether it has room for so many bytes now."""
         complete = cl.command_execution_status.COMPLETE
         return (
             nbytes <= self.buffer.size <= _SPARE * nbytes

@@ -65,11 +65,11 @@ class Passes:
         return self._buffers[splits]
 
     def has(self, splits: int) -> bool:
-        """Whether no partial has stayed in that room since it was asked for."""
+        """Return whether the buffer of so many splits is still free for partials."""
         return splits in self._buffers
 
     def _stays(self, nbytes: int) -> bool:
-        """Whether partials are seen where passes leave them."""
+        """Return whether the host reads partials from the buffers that passes write."""
         return self._device.unified_memory and nbytes > _COPIED_BYTES
 
     def copy(self, splits: int, into: cl.Buffer, runs: Sequence[OutputRun]) -> cl.Event:

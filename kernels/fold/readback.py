@@ -20,7 +20,7 @@ from chunkfold.kernels.program.device_context import DeviceContext, device_error
 
 class _Fits(Protocol):
     def fits(self, nbytes: int) -> bool:
-        """Whether it can hold so many bytes now."""
+        """Return whether it has room for so many bytes now."""
 
 
 _Piece = TypeVar("_Piece", bound=_Fits)
@@ -41,7 +41,7 @@ class Landing:
     """The last read into it."""
 
     def fits(self, nbytes: int) -> bool:
-        """Whether so many bytes can be read into it now."""
+        """Return whether so many bytes can be read into it now."""
         if not nbytes <= self.memory.nbytes <= max(_LEAST_BYTES, _SPARE * nbytes):
             return False
         complete = cl.command_execution_status.COMPLETE

@@ -29,7 +29,7 @@ class ExactSum(Kind):
 
     @property
     def on_vectors(self) -> bool:
-        """Where elements are few enough doubles."""
+        """True if each element is few enough doubles."""
         values, skips = dtypes_of(self.accumulator.value), self.part.absent is not None
         return lanes_readable(self.accumulator) and on_lanes(
             self.part.fields[0], values, skips=skips
@@ -47,12 +47,12 @@ class ExactSum(Kind):
 
     @property
     def leaves(self) -> bool:
-        """Where a group has one of: an accumulator of limbs is not in lanes."""
+        """True for an expansion, of which a group has one: limbs are not in lanes."""
         return self.on_vectors and self.part.table is None
 
     @property
     def limbs(self) -> Limbs:
-        """How it is kept."""
+        """Layout of its limbs."""
         assert self.part.limbs is not None
         return self.part.limbs
 

@@ -56,7 +56,7 @@ class DeviceContext:
 
     @cached_property
     def takes_pointers(self) -> bool:
-        """Whether kernels take any memory of the host's as it is: fine-grained system SVM."""
+        """True if kernels take pointers to any host memory: fine-grained system SVM."""
         try:
             able = self.handle.svm_capabilities
         except cl.Error:  # before OpenCL 2.0

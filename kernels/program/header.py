@@ -52,12 +52,12 @@ def _told(kind: Kind) -> str:
 
 
 def _has_products(accumulator: Accumulator) -> bool:
-    """Whether any limbs are of polynomials that are no power of one number."""
+    """Return whether any limbs add polynomials that are no power of one number."""
     return any(slot.field.limbs and not slot.field.limbs.power for slot in accumulator.tables)
 
 
 def needs_fp64(accumulator: Accumulator) -> bool:
-    """Whether any element, value, field or step of the accumulator is float64."""
+    """Return whether any element, value, field or step of the accumulator is float64."""
     states = [dtype for c in accumulator.components if c.state for _, dtype, _ in c.state.fields]
     fields = [slot.field.dtype for slot in accumulator.scalars]
     nodes = (one.dtype.name for c in accumulator.components for one in walk(c.trees))
@@ -67,7 +67,7 @@ def needs_fp64(accumulator: Accumulator) -> bool:
 
 
 def divides(accumulator: Accumulator) -> bool:
-    """Whether any step has a division or root of float32, which not all devices round correctly."""
+    """Return whether any step divides or takes a root in float32: devices may round it wrongly."""
     nodes = (one for c in accumulator.components for one in walk(c.trees))
     return any(
         one.dtype == np.float32 and one.op in MEANINGS and MEANINGS[one.op].without_fp64 > 0

@@ -91,10 +91,10 @@ static void chf_put_eight(__global uchar *p, ulong n, ulong k)
 
 
 def _leaving(kinds: Sequence[Kind], slots: list[SlotInMemory]) -> str:
-    """Let lanes be left as accumulators, or added to some.
+    """Return the code that stores lanes as accumulators, or merges them into stored ones.
 
-    One by one it takes as long as folding dozens of elements. Exact sums go on from what is there,
-    and so begin with it; what others have is put to it in the end.
+    Exact sums begin with the stored accumulator; others are merged with it in the end. Vectors of
+    lanes do it, as one lane after another takes as long as folding dozens of elements.
     """
     if not all(kind.leaves for kind in kinds):
         return "#define CHF_LEAVES 0\n#define CHF_RESUMES 0"

@@ -41,7 +41,7 @@ class DecodeRequest:
 
     @property
     def path(self) -> Path:
-        """Where its rates are kept."""
+        """File in which its rates are cached."""
         device, cores = self.device, len(os.sched_getaffinity(0))
         key = [
             (device.platform, device.name, device.driver, device.version, device.compute_units),

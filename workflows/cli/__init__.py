@@ -180,7 +180,7 @@ class _Interrupts:
 
 
 def _prepare() -> None:
-    """Let the command line tell warnings and logs, and hear interrupts."""
+    """Set up the command line's warnings, logs and interrupts."""
     # What concerns the user comes as an error; distributed's own chatter does not.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     logging.getLogger("chunkfold").addHandler(warned)

@@ -1,4 +1,4 @@
-"""What the command line says of errors and warnings, in the shell's spelling."""
+"""Write the command line's errors and warnings, in the shell's spelling."""
 
 from __future__ import annotations
 

@@ -213,7 +213,7 @@ def _nearest(key: str, known: Sequence[str]) -> str:
 
 
 def _is_path(label: str) -> bool:
-    """Whether labels are said to be in a file or a store, rather than beside the data.
+    """Return whether labels name a file or a store, rather than an array next to the data.
 
     >>> _is_path("time.month"), _is_path("zones.npy"), _is_path("masks.zarr/zones")
     (False, True, True)

@@ -35,12 +35,12 @@ from chunkfold.workflows.writing import check_writing, write_results
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a job left."""
+    """The results of a job, and the record of its runs."""
 
     reduced: Mapping[str, Results]
-    """Results, by what the output calls their sources."""
+    """Results by the names that the output gives their sources."""
     record: Record
-    """Of which the manifest was made."""
+    """The record that the manifest was made from."""
 
     @property
     def skipped(self) -> Skipped:

@@ -1,4 +1,4 @@
-"""What a job file takes from elsewhere: variables of the environment, and overrides."""
+"""Replace values of a job file: by variables of the environment, and by overrides."""
 
 from __future__ import annotations
 

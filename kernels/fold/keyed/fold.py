@@ -73,7 +73,7 @@ class KeyedFold:
 
     @property
     def accumulator(self) -> Accumulator:
-        """What is folded into."""
+        """The accumulator that is folded into."""
         return self._context.accumulator
 
     def add(

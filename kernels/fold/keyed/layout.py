@@ -1,4 +1,4 @@
-"""Where elements and their keys are, in a box whose axes are kept or reduced."""
+"""Lay out elements and their keys in a box whose axes are kept or reduced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How folds by key are laid over a device: pure functions of its memory and what there is."""
+"""Plan how folds by key are laid over a device: pure functions of its memory and the box."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MOST_OUTPUTS = 256
 
 @dataclass(frozen=True)
 class LocalTables:
-    """What of all keys a work-group has in local memory at a time."""
+    """The tables that a work-group has in local memory at a time."""
 
     digits: int
     """Digits of each exact sum; 0 if there are no tables in local memory."""
@@ -50,10 +50,10 @@ class LocalTables:
 
 @dataclass(frozen=True)
 class TablePlan:
-    """How a box's elements are added up in tables."""
+    """The tables in which a box's elements are added up, and their work-groups."""
 
     local: bool
-    """Whether tables are in local memory, else in global."""
+    """True if tables are in local memory, else they are in global."""
     digits: int
     """Digits of each exact sum."""
     bits: int
@@ -82,7 +82,7 @@ def table_plan(
 
 
 def shares_tables(outputs: int) -> bool:
-    """Whether so many outputs have tables that work-items share, each its own."""
+    """Return whether so many outputs each have a table that work-items share."""
     return outputs <= MOST_OUTPUTS
 
 

@@ -16,14 +16,13 @@ from chunkfold.kernels.accumulator.component import (
     Component,
 )
 from chunkfold.kernels.accumulator.packing import Packing
-from chunkfold.kernels.binding.components import components_of
+from chunkfold.kernels.binding.components import components_of, shared
 from chunkfold.kernels.binding.input_dtypes import (
     check_cast,
     check_weights,
     common_dtype,
     common_of_pair,
 )
-from chunkfold.kernels.binding.sharing import shared
 from chunkfold.kernels.binding.statistic import Statistic, refuse_unheld
 from chunkfold.kernels.catalogue.catalogue import CATALOGUE
 from chunkfold.kernels.catalogue.extremes import FLOAT_ENDS

@@ -15,16 +15,6 @@ import numpy as np
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.accumulator.component import Component
-from chunkfold.kernels.binding.law_folds import EVERY, PLACES, folded, triples_of
-from chunkfold.kernels.binding.law_results import (
-    counter_example,
-    disagreement,
-    largest_of,
-    other_result,
-    rounding_of,
-    where_apart,
-    where_oddly_apart,
-)
 from chunkfold.kernels.binding.law_samples import (
     EACH,
     ENDS,
@@ -38,6 +28,19 @@ from chunkfold.kernels.binding.law_samples import (
     sequences,
     small,
     telling,
+)
+from chunkfold.kernels.binding.law_trials import (
+    EVERY,
+    PLACES,
+    counter_example,
+    disagreement,
+    folded,
+    largest_of,
+    other_result,
+    rounding_of,
+    triples_of,
+    where_apart,
+    where_oddly_apart,
 )
 from chunkfold.kernels.binding.reference import Reference, elements_of
 from chunkfold.kernels.expressions.nodes import walk

@@ -64,7 +64,7 @@ class DecodeRates:
         return 0.0 if self.failure else self.device / max(self.host, 1.0)
 
 
-def measured(opened: DeviceContext, codec: str) -> DecodeRates | None:
+def measured_rates(opened: DeviceContext, codec: str) -> DecodeRates | None:
     """Measure a device and a core; None if the device had no room.
 
     A device that decodes known chunks wrong (`decode_trial`) is not measured.

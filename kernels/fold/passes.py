@@ -14,8 +14,7 @@ from chunkfold.kernels.accumulator.sums import Rounded, Rounding
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.fold.device_rounding import Rounder
 from chunkfold.kernels.fold.launch import Input, Launcher
-from chunkfold.kernels.fold.mapped_readback import lent, shown
-from chunkfold.kernels.fold.readback import landed
+from chunkfold.kernels.fold.readback import landed, lent, shown
 from chunkfold.kernels.fold.shapes import each_shape, pass_span
 from chunkfold.kernels.geometry import OutputRun
 from chunkfold.kernels.program.device_context import device_errors

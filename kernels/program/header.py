@@ -17,7 +17,7 @@ from chunkfold.kernels.kinds.position import positions, where_positions
 from chunkfold.kernels.monoid.accumulate import CARRY_AFTER
 from chunkfold.kernels.opencl.inputs import inputs
 from chunkfold.kernels.opencl.opencl_code import generated, joined, library
-from chunkfold.kernels.program.memory import memory
+from chunkfold.kernels.program.accumulator_memory import memory
 from chunkfold.kernels.program.transpose import turns
 
 

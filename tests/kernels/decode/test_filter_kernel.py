@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from chunkfold.kernels import DeviceContext
 from chunkfold.kernels.decode.codec_chain import PLAIN, CodecChain, Filter
-from chunkfold.kernels.decode.filters import FilterKernel
+from chunkfold.kernels.decode.filter_kernel import FilterKernel
 from tests.kernels.decode.frames import Bench
 
 INTEGERS = ("u1", "i1", "<i2", ">u2", "<u2", ">i4", "<u4", "<i8", ">u8")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chunkfold.kernels import Partial, as_monoid, bind
-from chunkfold.kernels.accumulator.by_group import picked, placed
+from chunkfold.kernels.accumulator.grouped_partials import picked, placed
 from chunkfold.kernels.accumulator.partial import Wide, zero_partial
 
 OUTPUTS = 3

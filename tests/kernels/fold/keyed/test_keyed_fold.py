@@ -31,7 +31,7 @@ from chunkfold.kernels.accumulator.partial import Partial
 from chunkfold.kernels.accumulator.sums import any_lost
 from chunkfold.kernels.fold.keyed import plan as plan_module
 from chunkfold.kernels.fold.keyed import tables as tables_module
-from chunkfold.kernels.fold.keyed.plan import LocalTables
+from chunkfold.kernels.fold.keyed.keyed_plan import LocalTables
 from tests.conftest import shaped
 from tests.exactly import expected as nearest
 from tests.kernels.catalogue.test_exact_sums import KINDS, rows_of

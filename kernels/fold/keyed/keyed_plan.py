@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from chunkfold.kernels.device.device import Device
-from chunkfold.kernels.fold.keyed.layout import KeyedBox
+from chunkfold.kernels.fold.keyed.keyed_box import KeyedBox
 from chunkfold.kernels.fold.shapes import in_vectors
 from chunkfold.kernels.geometry import BY_KEY
 from chunkfold.kernels.kinds.exact_digits import MOST_DIGITS

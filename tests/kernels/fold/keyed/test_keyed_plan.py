@@ -10,7 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chunkfold.kernels import all_devices, as_monoid, bind
-from chunkfold.kernels.fold.keyed.plan import local_tables, private_plan, private_splits, table_plan
+from chunkfold.kernels.fold.keyed.keyed_plan import (
+    local_tables,
+    private_plan,
+    private_splits,
+    table_plan,
+)
 from chunkfold.kernels.program.shared_layout import SharedLayout, shared_of
 from tests.conftest import as_gpu, shaped
 

@@ -12,13 +12,13 @@ from chunkfold.kernels.accumulator.partial import Partial, Wide
 from chunkfold.kernels.accumulator.sums import Rounded, Rounding
 from chunkfold.kernels.errors import DeviceError, MonoidError
 from chunkfold.kernels.fold.keyed.context import KeyedContext
-from chunkfold.kernels.fold.keyed.layout import KeyedBox
-from chunkfold.kernels.fold.keyed.plan import way_of
+from chunkfold.kernels.fold.keyed.keyed_box import KeyedBox
+from chunkfold.kernels.fold.keyed.keyed_plan import way_of
 from chunkfold.kernels.fold.keyed.private import PrivateAccumulators
-from chunkfold.kernels.fold.keyed.programs import components_by_way
-from chunkfold.kernels.fold.keyed.tables import Tables
+from chunkfold.kernels.fold.keyed.shared_tables import Tables
 from chunkfold.kernels.fold.launch import Input
 from chunkfold.kernels.fold.profile import Profile, merged
+from chunkfold.kernels.fold.programs import components_by_way
 from chunkfold.kernels.program.device_context import DeviceContext
 from chunkfold.kernels.program.options import Tuning
 

@@ -15,8 +15,8 @@ from chunkfold.kernels.accumulator.traits import Deposit
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.fold.fold import Fold
 from chunkfold.kernels.fold.keyed.context import KeyedContext, numbered_as
-from chunkfold.kernels.fold.keyed.layout import KeyedBox
-from chunkfold.kernels.fold.keyed.plan import LocalTables, TablePlan, local_tables, table_plan
+from chunkfold.kernels.fold.keyed.keyed_box import KeyedBox
+from chunkfold.kernels.fold.keyed.keyed_plan import LocalTables, TablePlan, local_tables, table_plan
 from chunkfold.kernels.fold.launch import Input, KernelArgument, strided_inputs
 from chunkfold.kernels.fold.shapes import each_shape
 from chunkfold.kernels.geometry import Box

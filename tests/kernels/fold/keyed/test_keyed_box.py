@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chunkfold.kernels import MonoidError, keyed_box
-from chunkfold.kernels.fold.keyed.layout import keys_of_rows, runs_of_keys
+from chunkfold.kernels.fold.keyed.keyed_box import keys_of_rows, runs_of_keys
 from chunkfold.kernels.geometry import Box
 
 

@@ -15,10 +15,9 @@ from pydantic import BaseModel, ValidationError
 
 from chunkfold.errors import JobError
 from chunkfold.kernels import Monoid
-from chunkfold.workflows.job.key_paths import KeyPath, dotted, line_of
+from chunkfold.workflows.job.job_keys import KeyPath, dotted, expanded, line_of, override
 from chunkfold.workflows.job.schema import CLUSTERS, VERSION, Job, Reduction
 from chunkfold.workflows.job.sources import MARKS
-from chunkfold.workflows.job.variables import expanded, override
 from chunkfold.workflows.parsing import MONOIDS
 from chunkfold.workflows.selecting import with_paths
 

@@ -7,7 +7,7 @@ import click
 from chunkfold.planning.option_values import Section
 from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.channels import MEASURES
-from chunkfold.workflows.cli import options, sections
+from chunkfold.workflows.cli import common_options
 from chunkfold.workflows.consoles import err
 from chunkfold.workflows.normalize import apply, check_applied, measured, measuring
 from chunkfold.workflows.parsing import axis as parse_axis
@@ -15,9 +15,9 @@ from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.results import normalization_json
 
 
-@sections.command()
+@common_options.command()
 @click.argument("source")
-@options.stores
+@common_options.stores
 @click.option(
     "--channels",
     metavar="AXIS",
@@ -30,24 +30,24 @@ from chunkfold.workflows.results import normalization_json
     show_default=True,
     help="Values that become 0 and 1: mean and mean + std, or minimum and maximum.",
 )
-@options.written("ddof", "skipna", "mask_and_scale", "memory")
-@sections.option(
+@common_options.written("ddof", "skipna", "mask_and_scale", "memory")
+@common_options.option(
     "--apply",
     "out",
     section=Section.OUTPUT,
     help="Write the normalized array there, too, as a new Zarr array.",
 )
-@sections.option(
+@common_options.option(
     "--dtype",
     default="float32",
     show_default=True,
     section=Section.OUTPUT,
     help="Dtype of the array that --apply writes.",
 )
-@options.cluster
-@options.overwrite
-@options.quiet
-def command(
+@common_options.cluster
+@common_options.overwrite
+@common_options.quiet
+def normalize_command(
     source: str,
     channels: str | None,
     by: str,
@@ -86,9 +86,9 @@ def command(
     (opened,) = request.sources
     if out is not None:
         check_applied(opened, out, dtype, overwrite=overwrite)
-    options.hold(out)
-    options.tell_packed(request.sources, mask_and_scale=mask_and_scale, quiet=quiet)
-    with options.client_for(scheduler, specs, quiet=quiet) as client:
+    common_options.hold(out)
+    common_options.tell_packed(request.sources, mask_and_scale=mask_and_scale, quiet=quiet)
+    with common_options.client_for(scheduler, specs, quiet=quiet) as client:
         with run_progress(err, quiet=quiet) as watch:
             found = measured(request, by, client=client, on_event=watch)
         click.echo(json_text(normalization_json(found)))

@@ -9,7 +9,7 @@ import click
 from chunkfold.errors import PlanError
 from chunkfold.planning.option_values import OnBadChunk
 from chunkfold.units import integer
-from chunkfold.workflows.cli import options, sections
+from chunkfold.workflows.cli import common_options
 from chunkfold.workflows.consoles import err
 from chunkfold.workflows.parsing import parse_edges, windows, words
 from chunkfold.workflows.progress import run_progress
@@ -18,10 +18,10 @@ from chunkfold.workflows.pyramid_checks import LevelFactor
 from chunkfold.workflows.pyramid_plan import plan_pyramid
 
 
-@sections.command()
+@common_options.command()
 @click.argument("source")
 @click.argument("out")
-@options.stores
+@common_options.stores
 @click.option(
     "--levels", type=click.IntRange(1), default=5, show_default=True,
     help="Number of coarser resolutions, besides the image itself.",
@@ -47,11 +47,11 @@ from chunkfold.workflows.pyramid_plan import plan_pyramid
     "--edges", metavar="EDGES",
     help="Count them in bins with these edges: '0,10,100', or LOW:HIGH:BINS of equal width.",
 )  # fmt: skip
-@options.written("skipna", "mask_and_scale", "memory", "on_bad_chunk")
-@options.cluster
-@options.overwrite
-@options.quiet
-def command(
+@common_options.written("skipna", "mask_and_scale", "memory", "on_bad_chunk")
+@common_options.cluster
+@common_options.overwrite
+@common_options.quiet
+def pyramid_command(
     source: str,
     out: str,
     levels: int,
@@ -86,13 +86,15 @@ def command(
                         histogram=histogram if edges is None else parse_edges(edges),
                         overwrite=overwrite, on_bad_chunk=on_bad_chunk,
                         **{name: value for name, value in others.items() if value})  # fmt: skip
-    options.hold(out)
+    common_options.hold(out)
     request = made.request
-    options.tell_packed(request.sources, mask_and_scale=request.options.mask_and_scale, quiet=quiet)
+    common_options.tell_packed(
+        request.sources, mask_and_scale=request.options.mask_and_scale, quiet=quiet
+    )
     with (
-        options.client_for(scheduler, specs, quiet=quiet) as client,
+        common_options.client_for(scheduler, specs, quiet=quiet) as client,
         run_progress(err, quiet=quiet) as watch,
-        options.or_skipped(on_bad_chunk),
+        common_options.or_skipped(on_bad_chunk),
     ):
         write_pyramid(made, out, overwrite=overwrite, client=client, on_event=watch)
     if not quiet:

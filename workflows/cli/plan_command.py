@@ -13,32 +13,32 @@ from chunkfold.planning.option_values import Section
 from chunkfold.planning.resolve import asked
 from chunkfold.planning.workers import THREADS, posts
 from chunkfold.workflows.as_json import json_text
-from chunkfold.workflows.cli import options, questions, reduction_options, sections
+from chunkfold.workflows.cli import common_options, reduction_options
 from chunkfold.workflows.consoles import lines, out
 from chunkfold.workflows.results import plan_json
 from chunkfold.workflows.style import reason_table, show
 
 
-@sections.command()
+@common_options.command()
 @reduction_options.sources
 @reduction_options.reduction
-@questions.ask
-@options.cluster
-@sections.option(
+@reduction_options.ask
+@common_options.cluster
+@common_options.option(
     "--source",
     "lists",
     is_flag=True,
     section=Section.OUTPUT,
     help="Print the programs of its kernels instead.",
 )
-@sections.option(
+@common_options.option(
     "--explain",
     is_flag=True,
     section=Section.OUTPUT,
     help="Print which kernels reduce it, and why, instead.",
 )
-@options.as_json
-def command(
+@common_options.as_json
+def plan_command(
     sources: tuple[str, ...],
     joined: str | None,
     specs: tuple[str, ...],
@@ -68,7 +68,9 @@ def command(
       chunkfold plan 'years/*.zarr/t2m' --concatenate time --op mean --axis time
       chunkfold plan store.zarr/temperature --op std --source --device pocl > std.cl
     """
-    request = asked(reduction_options.opened(sources, joined), questions.asked_for(asks, reduction))
+    request = asked(
+        reduction_options.opened(sources, joined), reduction_options.questions_from(asks, reduction)
+    )
     if scheduler is None:
         hands = posts(chosen_devices(list(specs) or None))
         made = plan(request, workers=len(hands), threads=THREADS, device=hands[0].device)

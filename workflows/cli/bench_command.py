@@ -28,8 +28,8 @@ from chunkfold.kernels.bench.measure import (
 from chunkfold.kernels.bench.transfer import IN_PLACE, bench_transfer
 from chunkfold.units import size_text
 from chunkfold.workflows.as_json import json_text
+from chunkfold.workflows.cli.common_options import Decorator, stacked
 from chunkfold.workflows.cli.numbers import Whole
-from chunkfold.workflows.cli.options import Decorator, stacked
 from chunkfold.workflows.consoles import err, out
 from chunkfold.workflows.outputs import check_writable, naming
 from chunkfold.workflows.parsing import words
@@ -56,7 +56,7 @@ _measured: Decorator = stacked(
 
 
 @click.group()
-def command() -> None:
+def bench_command() -> None:
     """Measure kernels on this machine's devices, against ceilings and peers.
 
     SPEC names devices as in `chunkfold devices`; by default all are measured. Rates are bytes of
@@ -66,7 +66,7 @@ def command() -> None:
     """
 
 
-@command.command()
+@bench_command.command()
 @_measured
 @click.option("--op", "ops", multiple=True, help="Reduction, or several joined by '+'.")
 @click.option("--dtype", "dtypes", multiple=True, help="Dtype of the elements.")
@@ -125,7 +125,7 @@ def kernels(
     _draw(plot, _bars(rows, _CONTENDERS), highlight=OURS, line=CEILING)
 
 
-@command.command()
+@bench_command.command()
 @_measured
 @click.option("--op", default="sum", show_default=True, help="Reduction.")
 @click.option("--dtype", default="float32", show_default=True, help="Dtype of the elements.")
@@ -158,7 +158,7 @@ def ladder(
     _draw(plot, _bars(rows, names), highlight=OURS, line=CEILING)
 
 
-@command.command()
+@bench_command.command()
 @_measured
 def transfer(spec: str | None, mib: int, rounds: int, plot: Path | None, *, as_json: bool) -> None:
     """The ways from host memory to a device: pageable, pinned, mapped, zero copy.

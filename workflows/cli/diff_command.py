@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from chunkfold.workflows.as_json import json_text
-from chunkfold.workflows.cli import EXIT_FAULT, options, sections
+from chunkfold.workflows.cli import EXIT_FAULT, common_options
 from chunkfold.workflows.consoles import err, out
 from chunkfold.workflows.diff import compared, comparison
 from chunkfold.workflows.progress import run_progress
@@ -13,15 +13,15 @@ from chunkfold.workflows.results import difference_json
 from chunkfold.workflows.selecting import parse_selection
 
 
-@sections.command()
+@common_options.command()
 @click.argument("first")
 @click.argument("second")
-@options.stores
-@options.written("selection", "mask_and_scale", "memory")
-@options.cluster
-@options.as_json
-@options.quiet
-def command(
+@common_options.stores
+@common_options.written("selection", "mask_and_scale", "memory")
+@common_options.cluster
+@common_options.as_json
+@common_options.quiet
+def diff_command(
     first: str,
     second: str,
     specs: tuple[str, ...],
@@ -51,8 +51,8 @@ def command(
         selection=parse_selection(selection),
         memory=memory,
     )
-    options.tell_packed(request.sources, mask_and_scale=mask_and_scale, quiet=quiet)
-    with options.client_for(scheduler, specs, quiet=quiet) as client:
+    common_options.tell_packed(request.sources, mask_and_scale=mask_and_scale, quiet=quiet)
+    with common_options.client_for(scheduler, specs, quiet=quiet) as client:
         with run_progress(err, quiet=quiet) as watch:
             found = compared(request, client=client, on_event=watch)
         if as_json:

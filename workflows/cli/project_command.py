@@ -6,21 +6,21 @@ from typing import Any
 
 import click
 
-from chunkfold.workflows.cli import options, reduction_options, sections
+from chunkfold.workflows.cli import common_options, reduction_options
 from chunkfold.workflows.consoles import err
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.project import projection, write_projection
 
 
-@sections.command()
+@common_options.command()
 @click.argument("source")
 @click.argument("out")
-@options.stores
+@common_options.stores
 @reduction_options.whole_reduction
-@options.cluster
-@options.overwrite
-@options.quiet
-def command(
+@common_options.cluster
+@common_options.overwrite
+@common_options.quiet
+def project_command(
     source: str,
     out: str,
     specs: tuple[str, ...],
@@ -41,11 +41,15 @@ def command(
       chunkfold project store.zarr/air climatology.zarr --op mean,std --axis 0 --skipna
       chunkfold project slide.zarr/0 small.zarr --op mean --coarsen y=4,x=4 --boundary pad
     """
-    request = projection(source, out, reduction_options.asked_for(**reduction), overwrite=overwrite)
-    options.hold(out)
-    options.tell_packed(request.sources, mask_and_scale=request.options.mask_and_scale, quiet=quiet)
+    request = projection(
+        source, out, reduction_options.options_from(**reduction), overwrite=overwrite
+    )
+    common_options.hold(out)
+    common_options.tell_packed(
+        request.sources, mask_and_scale=request.options.mask_and_scale, quiet=quiet
+    )
     with (
-        options.client_for(scheduler, specs, quiet=quiet) as client,
+        common_options.client_for(scheduler, specs, quiet=quiet) as client,
         run_progress(err, quiet=quiet) as watch,
     ):
         write_projection(request, out, overwrite=overwrite, client=client, on_event=watch)

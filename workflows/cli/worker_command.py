@@ -11,15 +11,15 @@ import click
 from chunkfold.cluster.joining import serve
 from chunkfold.cluster.local_cluster import chosen_devices
 from chunkfold.planning.workers import THREADS, Post, posts
-from chunkfold.workflows.cli import options
+from chunkfold.workflows.cli import common_options
 from chunkfold.workflows.cli.numbers import Positive, Whole
 from chunkfold.workflows.consoles import err
 
 
 @click.command()
 @click.argument("scheduler")
-@options.devices
-@options.tls
+@common_options.devices
+@common_options.tls
 @click.option(
     "--threads",
     type=Whole(min=1),
@@ -38,7 +38,7 @@ from chunkfold.workflows.consoles import err
     help="Processes per device: they share a GPU, or have a part of a CPU each.  [default: one "
     "per 8 cores, of a GPU 4 at most]",
 )
-def command(
+def worker_command(
     scheduler: str,
     specs: tuple[str, ...],
     threads: int,

@@ -16,7 +16,7 @@ from chunkfold.planning.resolve import asked
 from chunkfold.running.run import Run
 from chunkfold.units import size_text
 from chunkfold.workflows.as_json import json_text, jsonable
-from chunkfold.workflows.cli import EXIT_SKIPPED, options, questions, reduction_options, sections
+from chunkfold.workflows.cli import EXIT_SKIPPED, common_options, reduction_options
 from chunkfold.workflows.clients import check_performance_report, performance_reported
 from chunkfold.workflows.consoles import err
 from chunkfold.workflows.density import step_of
@@ -30,37 +30,37 @@ from chunkfold.workflows.style import device_table, pass_table, print_results, s
 from chunkfold.workflows.writing import check_writing, write_results
 
 
-@sections.command()
+@common_options.command()
 @reduction_options.sources
 @reduction_options.reduction
-@questions.ask
-@options.cluster
-@sections.option(
+@reduction_options.ask
+@common_options.cluster
+@common_options.option(
     "--out",
     "output",
     section=Section.OUTPUT,
     help="Write the results there, to a path or URL: JSON if it ends in .json, a table if in .csv "
     "or .parquet, NetCDF if in .nc, else a Zarr group.",
 )
-@options.overwrite
-@options.as_json
-@options.json_lines
-@options.quiet
-@sections.option(
+@common_options.overwrite
+@common_options.as_json
+@common_options.json_lines
+@common_options.quiet
+@common_options.option(
     "--profile",
     is_flag=True,
     section=Section.OUTPUT,
     help="Print the times of each pass and device on standard error.",
 )
-@sections.option(
+@common_options.option(
     "--manifest",
     metavar="FILE",
     section=Section.OUTPUT,
     help="Write a manifest there, as JSON: what was done, and how.",
 )
-@options.report
-@options.performance_report
-def command(
+@common_options.report
+@common_options.performance_report
+def reduce_command(
     sources: tuple[str, ...],
     joined: str | None,
     specs: tuple[str, ...],
@@ -119,11 +119,13 @@ def command(
       chunkfold reduce store.zarr/temperature --scheduler tcp://10.0.0.1:8786
     """
     # Bad input is found before a cluster is started for it.
-    request = asked(reduction_options.opened(sources, joined), questions.asked_for(asks, reduction))
+    request = asked(
+        reduction_options.opened(sources, joined), reduction_options.questions_from(asks, reduction)
+    )
     opened, on_bad_chunk = request.sources, request.options.on_bad_chunk
     if output is not None:
         _check_results(output, request, overwrite=overwrite)
-    options.hold(output)
+    common_options.hold(output)
     _check_beside(manifest, report, performance)
     refuse_equal(output, manifest, report, performance)
     for file in (output, manifest, report, performance):
@@ -132,12 +134,14 @@ def command(
     # Beside the results it is told anyway.
     warnings.simplefilter("default" if quiet else "ignore", MissingWarning)
     warnings.simplefilter("ignore", UnstoredWarning)
-    options.tell_packed(request.sources, mask_and_scale=request.options.mask_and_scale, quiet=quiet)
+    common_options.tell_packed(
+        request.sources, mask_and_scale=request.options.mask_and_scale, quiet=quiet
+    )
     record = Record(request.name, _settings())
     with (
         reported(record, report),
         recorded(record, manifest),
-        options.client_for(scheduler, specs, quiet=quiet) as client,
+        common_options.client_for(scheduler, specs, quiet=quiet) as client,
     ):
         with (
             performance_reported(client, performance),
@@ -145,7 +149,7 @@ def command(
         ):
             run = submit(request, client=client, on_event=watch)
             record.runs[opened[0].name] = run
-            with options.or_skipped(on_bad_chunk):
+            with common_options.or_skipped(on_bad_chunk):
                 run.result()
         # Before the cluster is closed, which takes longer than a small reduction; to the output
         # first, since standard output may fail.

@@ -10,7 +10,7 @@ from chunkfold.bad_chunks import total_skipped
 from chunkfold.sources.opening import open_each
 from chunkfold.sources.source import Source
 from chunkfold.workflows.as_json import json_text
-from chunkfold.workflows.cli import EXIT_SKIPPED, options, sections
+from chunkfold.workflows.cli import EXIT_SKIPPED, common_options
 from chunkfold.workflows.consoles import err, out
 from chunkfold.workflows.describe import Description, described
 from chunkfold.workflows.progress import run_progress
@@ -18,14 +18,14 @@ from chunkfold.workflows.results import description_json
 from chunkfold.workflows.style import description_table, show, tell_skipped
 
 
-@sections.command()
+@common_options.command()
 @click.argument("source")
-@options.stores
-@options.written("mask_and_scale", "memory", "on_bad_chunk", "on_missing_chunk")
-@options.cluster
-@options.as_json
-@options.quiet
-def command(
+@common_options.stores
+@common_options.written("mask_and_scale", "memory", "on_bad_chunk", "on_missing_chunk")
+@common_options.cluster
+@common_options.as_json
+@common_options.quiet
+def describe_command(
     source: str,
     specs: tuple[str, ...],
     scheduler: str | None,
@@ -53,16 +53,19 @@ def command(
     """
     members = open_each(source)
     arrays = [one for one in members if isinstance(one, Source)]
-    options.tell_packed(arrays, mask_and_scale=mask_and_scale, quiet=quiet)
+    common_options.tell_packed(arrays, mask_and_scale=mask_and_scale, quiet=quiet)
     made: list[Description] = []
     given: Any = {
         "mask_and_scale": mask_and_scale, "memory": memory, "on_bad_chunk": on_bad_chunk,
         "on_missing_chunk": on_missing_chunk,
     }  # fmt: skip
-    with options.client_for(scheduler, specs, quiet=quiet) as client:
+    with common_options.client_for(scheduler, specs, quiet=quiet) as client:
         try:
             for one in members:
-                with run_progress(err, quiet=quiet) as watch, options.or_skipped(on_bad_chunk):
+                with (
+                    run_progress(err, quiet=quiet) as watch,
+                    common_options.or_skipped(on_bad_chunk),
+                ):
                     alone = len(members) == 1
                     made.append(described(one, alone=alone, client=client, on_event=watch, **given))
         finally:

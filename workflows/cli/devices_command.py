@@ -37,7 +37,7 @@ from chunkfold.workflows.style import show, table
 @click.argument("spec", required=False)
 @click.option("--verbose", "-v", is_flag=True, help="Print limits, extensions and tried variants.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(spec: str | None, *, verbose: bool, as_json: bool) -> None:
+def devices_command(spec: str | None, *, verbose: bool, as_json: bool) -> None:
     """List the OpenCL devices of this host, or those that SPEC names.
 
     A star marks those that are used by default. --verbose tries every kernel variant on every

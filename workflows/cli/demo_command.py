@@ -16,7 +16,7 @@ from chunkfold.kernels.exact.rounding import sum_bound
 from chunkfold.running.run import Run
 from chunkfold.sources.zarr_arrays import AnyArray
 from chunkfold.units import size_text
-from chunkfold.workflows.cli import EXIT_FAULT, options
+from chunkfold.workflows.cli import EXIT_FAULT, common_options
 from chunkfold.workflows.cli.numbers import Positive
 from chunkfold.workflows.consoles import err, out
 from chunkfold.workflows.outputs import naming
@@ -40,9 +40,11 @@ OPS = ["sum", "min", "max", "mean"]
     type=click.Path(path_type=Path),
     help="Folder for the sample.  [default: chunkfold's cache]",
 )
-@options.devices
+@common_options.devices
 @click.pass_context
-def command(ctx: click.Context, size: float, folder: Path | None, specs: tuple[str, ...]) -> None:
+def demo_command(
+    ctx: click.Context, size: float, folder: Path | None, specs: tuple[str, ...]
+) -> None:
     """Write a sample Zarr array, reduce it on every device, and compare with NumPy.
 
     Exits with 1 if integers, minima or maxima differ, or a float sum is outside its bound.
@@ -63,7 +65,7 @@ def command(ctx: click.Context, size: float, folder: Path | None, specs: tuple[s
     with naming(path), byte_bar(err, "write sample", total) as bar:
         group = write_sample(path, days, lambda n: bar.update(bar.task_ids[0], advance=n))
     wrong = 0
-    with options.client_for(None, specs) as client:
+    with common_options.client_for(None, specs) as client:
         for name, array in sorted(group.arrays(), reverse=True):
             with run_progress(err, quiet=False) as watch:
                 began = time.monotonic()

@@ -13,7 +13,7 @@ from distributed import Client
 
 from chunkfold.sources.source import Source
 from chunkfold.workflows.as_json import json_text
-from chunkfold.workflows.cli import EXIT_SKIPPED, options
+from chunkfold.workflows.cli import EXIT_SKIPPED, common_options
 from chunkfold.workflows.consoles import err, lines, out
 from chunkfold.workflows.density import step_of
 from chunkfold.workflows.job.loading import load_job
@@ -31,8 +31,8 @@ def _print_schema(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 @click.command()
 @click.argument("job_file", metavar="JOB.toml")
-@options.stores
-@options.worker_losses
+@common_options.stores
+@common_options.worker_losses
 @click.option("--check", is_flag=True, help="Print the plan and run nothing.")
 @click.option(
     "--set",
@@ -41,11 +41,11 @@ def _print_schema(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     metavar="KEY=VALUE",
     help="Set a key, whatever the file has: limits.time='2 h'. May be repeated.",
 )
-@options.report
-@options.overwrite
-@options.as_json
-@options.quiet
-@options.json_lines
+@common_options.report
+@common_options.overwrite
+@common_options.as_json
+@common_options.quiet
+@common_options.json_lines
 @click.option(
     "--schema",
     is_flag=True,
@@ -54,7 +54,7 @@ def _print_schema(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     callback=_print_schema,
     help="Print the JSON Schema of job files, for editors.",
 )
-def command(
+def run_command(
     job_file: str,
     overrides: tuple[str, ...],
     report: str | None,
@@ -86,7 +86,7 @@ def command(
         return
 
     def tell(client: Client) -> None:
-        options.tell_dashboard(client, quiet=quiet)
+        common_options.tell_dashboard(client, quiet=quiet)
 
     with run_progress(err, quiet=quiet, json_lines=json_lines) as watch:
         outcome = run_job(job, on_event=watch, on_client=tell)
@@ -105,7 +105,9 @@ def command(
 
 def _tell_packed(job: Job, sources: Iterable[Source], *, quiet: bool) -> None:
     unpacks = all(one.mask_and_scale for one in job.asked.values())
-    options.tell_packed(sources, "mask_and_scale = true", mask_and_scale=unpacks, quiet=quiet)
+    common_options.tell_packed(
+        sources, "mask_and_scale = true", mask_and_scale=unpacks, quiet=quiet
+    )
 
 
 def _print(outcome: Outcome) -> None:

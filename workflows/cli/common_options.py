@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they mean."""
+"""Options that several commands share, and the help that shows them in sections."""
 
 from __future__ import annotations
 
@@ -20,13 +20,43 @@ from chunkfold.planning.options import Options
 from chunkfold.settings import ABSENT_STATUS, ALLOW_TARGETS, LOSSES, WORKER_LOSSES
 from chunkfold.sources.cf_packing import not_applied
 from chunkfold.sources.source import Source
-from chunkfold.workflows.cli import sections
 from chunkfold.workflows.cli.numbers import NumberOption, Whole
 from chunkfold.workflows.clients import dashboard, local_client
 from chunkfold.workflows.consoles import err
 from chunkfold.workflows.job.lock import locked
 from chunkfold.workflows.outputs import shown
 from chunkfold.workflows.written_options import SHARED, WRITTEN
+
+
+class SectionedOption(click.Option):
+    """An option that help shows in a section."""
+
+    def __init__(self, *args: Any, section: Section, **given: Any) -> None:
+        super().__init__(*args, **given)
+        self.section = section
+
+
+class SectionedCommand(click.Command):
+    """A command that shows its options by section; those without one say what it does."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write them."""
+        shown: dict[Section, list[tuple[str, str]]] = {one: [] for one in Section}
+        last = self.get_help_option(ctx)
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
+            if record is not None:
+                own = Section.RUNNING if param is last else Section.OPERATION
+                shown[getattr(param, "section", own)].append(record)
+        for section, records in shown.items():
+            if records:
+                with formatter.section(section):
+                    formatter.write_dl(records)
+
+
+option = partial(click.option, cls=SectionedOption)
+command = partial(click.command, cls=SectionedCommand)
+
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -65,11 +95,11 @@ def declared(name: str) -> tuple[list[str], dict[str, Any]]:
 
 def written(*names: str) -> Decorator:
     """Return the options of some rows of the table, by their names."""
-    return stacked(*(sections.option(*flags, **given) for flags, given in map(declared, names)))
+    return stacked(*(option(*flags, **given) for flags, given in map(declared, names)))
 
 
-_output = partial(sections.option, section=Section.OUTPUT)
-_running = partial(sections.option, section=Section.RUNNING)
+_output = partial(option, section=Section.OUTPUT)
+_running = partial(option, section=Section.RUNNING)
 as_json = _output("--json", "as_json", is_flag=True,
                   help="Print JSON; NaN, infinities and times are strings.")  # fmt: skip
 json_lines = _output(
@@ -99,7 +129,7 @@ def _configured(
 
 
 stores = stacked(
-    sections.option(
+    option(
         "--absent-status",
         section=Section.SOURCE,
         multiple=True,
@@ -109,7 +139,7 @@ stores = stacked(
         help="Status by which the server of a URL says that it lacks a chunk; may be repeated. "
         "Without it such a chunk cannot be read.",
     ),
-    sections.option(
+    option(
         "--allow-targets",
         section=Section.SOURCE,
         multiple=True,

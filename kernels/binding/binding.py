@@ -163,7 +163,9 @@ def bind(
         )  # fmt: skip
     if masked:
         if mask != _MASK:
-            raise MonoidError(f"a mask is of bools, which say which elements are there, not {mask}")
+            raise MonoidError(
+                f"a mask has dtype bool, true where an element is present, not {mask}"
+            )
         dtypes, values, packings = [*dtypes, mask], [*values, mask], (*packings, None)
     accumulator = Accumulator(
         stored=tuple(stored_name(given) for given in dtypes),

@@ -39,7 +39,7 @@ def has_grid(kinds: Sequence[Kind]) -> bool:
     """Return whether all exact sums add the first input's elements as vectors, without counters."""
     sums = _sums(kinds)
     return bool(sums) and all(
-        kind.held
+        kind.stored
         and (not kind.is_exact or (kind.on_vectors and _is_element(kind.part.fields[0].lift)))
         for kind in kinds
     )

@@ -81,7 +81,7 @@ class Kind(ABC):
 
     @property
     @abstractmethod
-    def told(self) -> str:
+    def description(self) -> str:
         """Description for people who read a program."""
 
     @abstractmethod
@@ -94,7 +94,7 @@ class Kind(ABC):
         """True if lanes are vectors, and not a state each."""
 
     @property
-    def held(self) -> bool:
+    def stored(self) -> bool:
         """True if it has a place in an accumulator."""
         return True
 
@@ -117,22 +117,22 @@ class Kind(ABC):
         return False
 
     @property
-    def carries(self) -> bool:
+    def flushes(self) -> bool:
         """True if c0_carries must empty narrow fields of lanes now and then."""
         return False
 
     @property
-    def keeps(self) -> bool:
+    def spills(self) -> bool:
         """True if c0_keep moves values from an accumulator to a table."""
         return False
 
     @property
-    def settles(self) -> bool:
+    def canonicalises(self) -> bool:
         """True if c0_settle gives an accumulator the one form that its value has."""
         return False
 
     @property
-    def leaves(self) -> bool:
+    def stores_vectors(self) -> bool:
         """True if lanes are stored as vectors: c0_ended makes c0_accs, c0_merged adds two."""
         return False
 
@@ -148,4 +148,4 @@ class Kind(ABC):
 
     def by_key(self, place: KeyedPlace) -> KeyedCode:
         """Return what it does in tables that work-items share; it has deposits (traits.py)."""
-        raise TypeError(f"{self.told} deposits nothing in tables: {place}")
+        raise TypeError(f"{self.description} deposits nothing in tables: {place}")

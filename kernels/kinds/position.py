@@ -24,7 +24,7 @@ class Position(Plain):
     """A key and an index; most elements are no nearer than what was found, and change nothing."""
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The extreme whose first position it is."""
         return f"the first position of the {self._key.op}"
 

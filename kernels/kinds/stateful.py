@@ -46,7 +46,7 @@ class Stateful(Plain):
         return bool(self._state.first) and self.on_vectors and self.part.absent is None
 
     @property
-    def carries(self) -> bool:
+    def flushes(self) -> bool:
         """True if the state has narrow fields; they save nothing without vectors."""
         return bool(self._state.carry) and self.on_vectors
 
@@ -181,7 +181,7 @@ static void {self.name}_firsts({self.name}_states *s, const values_t *v, ulong i
 
     def _carries(self) -> str:
         """Return what empties the narrow fields of lanes."""
-        if not self.carries:
+        if not self.flushes:
             return ""
         c, state = self.name, self._state
         sets = assigned([(f"s.{name}", tree) for name, tree in state.carry], LANES)

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     )
     from chunkfold.kernels.fold.combine import Combiner
     from chunkfold.kernels.fold.fold import Fold
-    from chunkfold.kernels.fold.keyed.fold import KeyedFold
-    from chunkfold.kernels.fold.keyed.layout import KeyedBox, keyed_box
+    from chunkfold.kernels.fold.keyed.keyed_box import KeyedBox, keyed_box
+    from chunkfold.kernels.fold.keyed.keyed_fold import KeyedFold
     from chunkfold.kernels.geometry import Box, box
     from chunkfold.kernels.monoid.accumulate import Accumulate
     from chunkfold.kernels.monoid.monoid import Monoid
@@ -109,8 +109,8 @@ _HOMES = {
         "devices",
         "split",
     ),
-    "chunkfold.kernels.fold.keyed.fold": ("KeyedFold",),
-    "chunkfold.kernels.fold.keyed.layout": (
+    "chunkfold.kernels.fold.keyed.keyed_fold": ("KeyedFold",),
+    "chunkfold.kernels.fold.keyed.keyed_box": (
         "KeyedBox",
         "keyed_box",
     ),

@@ -1,1 +1,1 @@
-"""What kernels fold into: components, accumulators and partials, as plain data."""
+"""Describe what kernels fold into: components, accumulators and partials, as plain data."""

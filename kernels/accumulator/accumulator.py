@@ -33,7 +33,7 @@ class Slot:
 
     @property
     def member(self) -> str:
-        """What kernels call it in the component's accumulator."""
+        """Name of the slot in kernels, within the component's accumulator."""
         return self.field.name if self.term is None else f"a[{self.term}]"
 
     @property
@@ -133,12 +133,12 @@ class Accumulator:
 
     @cached_property
     def exact(self) -> bool:
-        """Whether any sum is exact."""
+        """True if any sum is exact."""
         return any(part.limbs for part in self.components)
 
     @cached_property
     def in_limbs(self) -> bool:
-        """Whether any table holds limbs, which must not overflow."""
+        """True if any table holds limbs, which must not overflow."""
         return any(slot.field.limbs for slot in self.tables)
 
     @cached_property
@@ -195,7 +195,7 @@ class Accumulator:
 
     @property
     def collective(self) -> bool:
-        """Whether built-ins of devices put together what work-items hold, in every component."""
+        """True if built-in functions of OpenCL merge the accumulators of work-items."""
         scalars = [part for part in self.components if part.table is None]
         return not self.exact and all(
             traits_of(part).is_position or all(field.op in COLLECTIVES for field in part.fields)
@@ -216,12 +216,12 @@ class Accumulator:
 
     @cached_property
     def uses_index(self) -> bool:
-        """Whether any tree reads the index."""
+        """True if any tree reads the index."""
         return any(traits_of(part).reads_index for part in self.components)
 
     @cached_property
     def takes_first(self) -> bool:
-        """Whether equal elements leave what the first does, in all that reads the index."""
+        """True if components that read the index keep the first of equal elements."""
         return all(traits_of(part).takes_first for part in self.components)
 
 

@@ -1,4 +1,4 @@
-"""How elements of a statistic are chosen, as it travels to workers."""
+"""Choose elements of a statistic: a picklable value that workers receive."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from chunkfold.kernels.accumulator.partial import Partial
 
 @dataclass(frozen=True)
 class Chooser:
-    """What is chosen of elements that were kept; see `chunkfold.kernels.monoid.finish_context`."""
+    """Ranks of the kept elements to choose; see `chunkfold.kernels.monoid.finish_context`."""
 
     name: str
-    """The statistic's."""
+    """Name of the statistic."""
     component: int
-    """Of the accumulator, whose one field folds the least key."""
+    """Number of the accumulator's component whose one field folds the least key."""
     count: str | None
-    """Slot that counts elements which are there; None: all are."""
+    """Slot that counts present elements; None if all are present."""
     ranks: Callable[[np.ndarray], np.ndarray]
 
     def wanted(self, partial: Partial) -> np.ndarray:

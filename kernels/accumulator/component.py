@@ -42,7 +42,7 @@ class BoundField:
 
     @property
     def factors(self) -> tuple[Node, ...]:
-        """What an exact sum's polynomial is of, each once."""
+        """Factors of an exact sum's polynomial, each once."""
         return tuple(dict.fromkeys(one for part in self.polynomial for one in part.factors))
 
     @property
@@ -133,12 +133,12 @@ class Component:
 
     @property
     def identity(self) -> object:
-        """What two components must share to be one."""
+        """Key that is equal for two components that fold the same."""
         return (self.fields, self.state, self.absent)
 
     @property
     def stream(self) -> object:
-        """What two components must share for one state to do for both; None if it has none."""
+        """Key that is equal for components that can share one state; None if it has no state."""
         if self.state is None:
             return None
         return (replace(self.state, end=()), self.absent)
@@ -164,7 +164,7 @@ class Component:
 
     @property
     def limbs(self) -> Limbs | None:
-        """How its exact sum is kept, if it is one."""
+        """Layout of its limbs if it is an exact sum, else None."""
         return self.fields[0].limbs
 
     @property

@@ -8,9 +8,18 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from chunkfold.kernels.accumulator.exact_evaluation import order, rounded
-from chunkfold.kernels.accumulator.exact_operands import MOST_POWER, SHAPES, leaf_of, twice_of
-from chunkfold.kernels.accumulator.exact_tree import ExactNode, Leaf, Operation, exactly
+from chunkfold.kernels.accumulator.exact_tree import (
+    MOST_POWER,
+    SHAPES,
+    ExactNode,
+    Leaf,
+    Operation,
+    exactly,
+    leaf_of,
+    order,
+    rounded,
+    twice_of,
+)
 from chunkfold.kernels.accumulator.sums import ExactSums
 from chunkfold.kernels.exact.limbs import FORMATS
 from chunkfold.kernels.exact.rationals import Real

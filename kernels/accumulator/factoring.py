@@ -28,14 +28,14 @@ _WIDE = np.dtype(np.float64)
 
 @dataclass(frozen=True)
 class _Product:
-    """What a row adds to a sum: a number times shared factors times the row's sum."""
+    """The addend of a row to a sum: a number times shared factors times the row's sum."""
 
     monomial: Monomial
     """The number."""
     shared: tuple[Node, ...]
-    """Factors of the input."""
+    """Factors that read only the shared input."""
     row: str | None
-    """The slot of the row's sum of all else; None: how many elements it has."""
+    """Slot of the row's sum of all else; None for the number of its elements."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,15 +52,15 @@ class RowSums:
 
 @dataclass(frozen=True)
 class Factoring:
-    """How an accumulator is made of others that do not read an input; made by `factoring`."""
+    """An accumulator that is computed from others that do not read one input."""
 
     whole: Accumulator
     rows: Accumulator
-    """What is folded of each row, with limbs: so that nothing is lost."""
+    """Accumulator of each row, with limbs so that nothing is lost."""
     number: int
-    """Of the input."""
+    """Number of the input that is not read."""
     _sums: Mapping[str, tuple[_Product, ...]]
-    """By the names of the whole's sums."""
+    """Addends by the names of the whole's sums."""
     _counts: Mapping[str, str]
     """Slots of counts, and those of rows."""
 

@@ -17,7 +17,7 @@ from chunkfold.kernels.dtypes import kind_of
 
 @dataclass(frozen=True)
 class Packing:
-    """How values are made of stored numbers: integers or floats."""
+    """Conversion of stored numbers to values: integers or floats."""
 
     scale: float = 1.0
     offset: float = 0.0
@@ -28,21 +28,21 @@ class Packing:
     stored: str | None = None
     """Integer dtype as which the stored bits are read, if it is another of the same size."""
     widens: bool = False
-    """Whether values are float64 although neither scale nor offset makes them other numbers."""
+    """True if values are float64 although neither scale nor offset changes the numbers."""
 
     @staticmethod
     def packs(dtype: np.dtype) -> bool:
-        """Whether elements of a dtype can stand for values."""
+        """Return whether elements of a dtype can be packed values."""
         return kind_of(dtype) in "iuf"
 
     @property
     def scales(self) -> bool:
-        """Whether there is a scale or an offset, be it one that leaves numbers as they are."""
+        """True if there is a scale or an offset, even one that changes no number."""
         return self.widens or (self.scale, self.offset) != (1.0, 0.0)
 
     @property
     def makes_floats(self) -> bool:
-        """Whether values are anything but integers of another sign."""
+        """True if values are more than the stored integers read with another sign."""
         return self.scales or bool(self.missing)
 
     @property

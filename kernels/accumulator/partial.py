@@ -148,7 +148,7 @@ def taken(accumulator: Accumulator, partial: Partial, outputs: np.ndarray) -> Pa
         there[there] = ascending[found[there]] == rows.at[there]
         if there.any():
             at = order[found[there]]
-            wide[name] = joined([Wide(at, rows.tables[there])])
+            wide[name] = joined_wide([Wide(at, rows.tables[there])])
     count = partial.count[inner] if isinstance(partial.count, np.ndarray) else partial.count
     return Partial(arrays, wide, np.where(beyond, 0, count))
 
@@ -191,7 +191,7 @@ def assembled(
             at = [n + along.start for n, along in zip(within, place, strict=True)]
             moved = np.ravel_multi_index(at, outputs)
             rows.setdefault(name, []).append(Wide(np.asarray(moved), wide.tables))
-    wides = {name: joined(several) for name, several in rows.items()}
+    wides = {name: joined_wide(several) for name, several in rows.items()}
     kept = {name: array.reshape(-1, *array.shape[len(outputs) :]) for name, array in chosen.items()}
     return Partial(whole.arrays, wides, _counts(outputs, counted), kept)
 
@@ -212,7 +212,7 @@ def _counts(
     return counts.reshape(-1)
 
 
-def joined(several: Sequence[Wide]) -> Wide:
+def joined_wide(several: Sequence[Wide]) -> Wide:
     """Put rows of different outputs in order."""
     at = np.concatenate([wide.at for wide in several])
     order = np.argsort(at)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
-from chunkfold.kernels.accumulator.partial import Partial, Wide, joined
+from chunkfold.kernels.accumulator.partial import Partial, Wide, joined_wide
 from chunkfold.kernels.exact.limbs import SPECIALS, Limbs, settled, specials
 from chunkfold.kernels.exact.pieces import OutputsAt
 from chunkfold.kernels.exact.rounding import quotients
@@ -35,12 +35,12 @@ class ExactSums:
 
     @property
     def outputs(self) -> int:
-        """How many sums there are."""
+        """Number of sums."""
         return len(self.terms[0] if self.terms else self.wide.at)
 
     @property
     def lost(self) -> np.ndarray:
-        """Which outputs' expansions could not hold what was added: bool, (outputs,)."""
+        """Mask of outputs whose expansions overflowed: bool, (outputs,)."""
         last = self.terms[-1] if self.terms else np.zeros(self.outputs)
         return np.asarray(np.isnan(last))
 
@@ -176,7 +176,7 @@ def rewritten(
     old = exact_sums(partial, name, limbs).wide
     others = ~np.isin(old.at, at)
     wide = {key: value for key, value in partial.wide.items() if key != name}
-    rows = joined([Wide(old.at[others], old.tables[others]), Wide(at[~fits], tables[~fits])])
+    rows = joined_wide([Wide(old.at[others], old.tables[others]), Wide(at[~fits], tables[~fits])])
     if len(rows.at):
         wide[name] = rows
     return replace(partial, arrays=arrays, wide=wide)

@@ -75,7 +75,7 @@ class Traits:
 
     @property
     def shares_state(self) -> bool:
-        """What is added to shared tables are state fields."""
+        """True if elements are added to state fields in shared tables."""
         return any(what is Deposit.STATE for what, _ in self.deposits)
 
 

@@ -16,14 +16,13 @@ from chunkfold.kernels.accumulator.component import (
     Component,
 )
 from chunkfold.kernels.accumulator.packing import Packing
-from chunkfold.kernels.binding.components import components_of
+from chunkfold.kernels.binding.components import components_of, shared
 from chunkfold.kernels.binding.input_dtypes import (
     check_cast,
     check_weights,
     common_dtype,
     common_of_pair,
 )
-from chunkfold.kernels.binding.sharing import shared
 from chunkfold.kernels.binding.statistic import Statistic, refuse_unheld
 from chunkfold.kernels.catalogue.catalogue import CATALOGUE
 from chunkfold.kernels.catalogue.extremes import FLOAT_ENDS
@@ -164,7 +163,9 @@ def bind(
         )  # fmt: skip
     if masked:
         if mask != _MASK:
-            raise MonoidError(f"a mask is of bools, which say which elements are there, not {mask}")
+            raise MonoidError(
+                f"a mask has dtype bool, true where an element is present, not {mask}"
+            )
         dtypes, values, packings = [*dtypes, mask], [*values, mask], (*packings, None)
     accumulator = Accumulator(
         stored=tuple(stored_name(given) for given in dtypes),
@@ -182,7 +183,7 @@ def bind(
 def is_defined(
     monoid: Monoid, dtypes: Sequence[np.dtype], packings: Sequence[Packing | None] = ()
 ) -> bool:
-    """Whether a monoid reduces inputs of these dtypes, or what is packed in them."""
+    """Return whether a monoid reduces inputs of these dtypes, or the values packed in them."""
     try:
         bind([monoid], dtypes, packings=packings)
     except (MonoidError, DeviceError):
@@ -206,10 +207,10 @@ _MASK = np.dtype(bool)
 
 
 def _counts_present(monoid: Monoid, value: np.dtype, *, keyed: bool, begins: bool) -> bool:
-    """Whether elements that are there are counted beside a monoid's own fields.
+    """Return whether present elements are counted in a slot next to a monoid's own fields.
 
-    That is where results of too few have no value; or where a condition or keys may leave nothing,
-    of which there is no result that says so: floats have NaN, times NaT, and positions -1.
+    They are where results of too few elements have no value; or where a condition or keys may
+    leave no element and no result says so: floats have NaN, times NaT, and positions -1.
     """
     chosen = keyed or monoid.where is not None or monoid.masked
     if monoid.min_count:
@@ -225,7 +226,7 @@ def _rounds(field: BoundField, *, fp64: bool) -> bool:
 
 
 def _is_inexact(one: Node, *, fp64: bool) -> bool:
-    """Whether devices may differ in an operation's last bits."""
+    """Return whether devices may differ in an operation's last bits."""
     meaning = MEANINGS.get(one.op)
     return meaning is not None and meaning.error(one.dtype, fp64=fp64) > 0
 

@@ -1,4 +1,4 @@
-"""What a monoid is for inputs of some dtypes: its components, with the trees of their fields."""
+"""Build the components of monoids for inputs of some dtypes, and find those that they share."""
 
 from __future__ import annotations
 
@@ -118,3 +118,30 @@ def _state(given: Accumulate, trees: StateTrees) -> BoundState:
         first=tuple(trees.first.items()),
         carry=tuple(trees.carry.items()),
     )
+
+
+def shared(
+    parts: Sequence[Component], together: Sequence[Sequence[Component]]
+) -> tuple[tuple[Component, ...], list[int]]:
+    """Return what is folded for `parts`, and for each of them which of that.
+
+    Each of `together` are components of one state, which pays where all of them are asked for:
+    those of their fields that are folded without a state then have theirs.
+    """
+    for ways in together:
+        if all(any(_folds(way, part) for part in parts) for way in ways):
+            states = [[way.state for way in ways if _folds(way, part)] for part in parts]
+            parts = [
+                replace(part, state=state[0]) if state else part
+                for part, state in zip(parts, states, strict=True)
+            ]
+    each = {part.identity: part for part in parts}
+    numbers = {identity: number for number, identity in enumerate(each)}
+    return tuple(each.values()), [numbers[part.identity] for part in parts]
+
+
+def _folds(way: Component, part: Component) -> bool:
+    """Return whether one component's state also folds the fields of another."""
+    if part.state not in (None, way.state):
+        return False
+    return way.identity == replace(part, state=way.state).identity

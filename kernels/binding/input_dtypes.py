@@ -1,4 +1,4 @@
-"""Which dtype the values of inputs have, and whether a reduction takes such."""
+"""Decide the dtype of the inputs' values, and whether a reduction accepts it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def check_cast(given: np.dtype, packing: Packing | None, value: np.dtype) -> Non
 
 
 def _castable(given: np.dtype, value: np.dtype) -> bool:
-    """Whether kernels can make values of elements: numbers only, no part of them lost."""
+    """Return whether kernels convert elements to values: numbers only, without losing a part."""
     if given.newbyteorder("=") == value:
         return True
     kinds = kind_of(given), kind_of(value)

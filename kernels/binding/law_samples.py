@@ -139,7 +139,7 @@ def _reordered(plain: np.ndarray, order: int, rng: np.random.Generator) -> np.nd
 
 
 def is_float(name: str) -> bool:
-    """Whether elements of a dtype are floats, or made of two."""
+    """Return whether elements of a dtype are floats or complex numbers."""
     return "float" in name or "complex" in name
 
 

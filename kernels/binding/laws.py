@@ -15,16 +15,6 @@ import numpy as np
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.accumulator.component import Component
-from chunkfold.kernels.binding.law_folds import EVERY, PLACES, folded, triples_of
-from chunkfold.kernels.binding.law_results import (
-    counter_example,
-    disagreement,
-    largest_of,
-    other_result,
-    rounding_of,
-    where_apart,
-    where_oddly_apart,
-)
 from chunkfold.kernels.binding.law_samples import (
     EACH,
     ENDS,
@@ -38,6 +28,19 @@ from chunkfold.kernels.binding.law_samples import (
     sequences,
     small,
     telling,
+)
+from chunkfold.kernels.binding.law_trials import (
+    EVERY,
+    PLACES,
+    counter_example,
+    disagreement,
+    folded,
+    largest_of,
+    other_result,
+    rounding_of,
+    triples_of,
+    where_apart,
+    where_oddly_apart,
 )
 from chunkfold.kernels.binding.reference import Reference, elements_of
 from chunkfold.kernels.expressions.nodes import walk
@@ -67,10 +70,10 @@ _TRIPLE_STEPS = 8
 
 @dataclass(frozen=True)
 class Tried:
-    """What came of trying the laws of a reduction."""
+    """The outcome of trying the laws of a reduction."""
 
     broken: str = ""
-    """Which law a component breaks, with the counter-example; empty if none was found."""
+    """The law that a component breaks, with the counter-example; empty if none was found."""
     unmoved: tuple[str, ...] = ()
     """Monoids with a component whose laws are not plain from the names of its ops, and which no
     element that was tried changes: that proves nothing."""
@@ -219,7 +222,7 @@ class _Tried:
 
 
 def _named(part: Component) -> bool:
-    """Whether its ops commute and associate whatever elements are: `add`, `min`, `max`."""
+    """Return whether its ops commute and associate for all elements: `add`, `min`, `max`."""
     return all(isinstance(field.op, str) for field in part.fields)
 
 
@@ -233,9 +236,9 @@ _PLAIN = {
 
 
 def _tells(fields: Mapping[str, np.ndarray]) -> bool:
-    """Whether accumulators differ enough to tell something: of zero and one other nothing is told.
+    """Return whether accumulators differ enough to prove a law: zero and one other prove nothing.
 
-    But where fields are integers there may be no others, as of truths.
+    Two are enough where fields are integers: those of booleans have no others.
     """
     floats = [array for array in fields.values() if array.dtype.kind == "f"]
     most = max(len(np.unique(array)) for array in floats or fields.values())
@@ -243,7 +246,7 @@ def _tells(fields: Mapping[str, np.ndarray]) -> bool:
 
 
 def _is_plain(part: Component) -> bool:
-    """Whether its ops do nothing but add, subtract, multiply and compare."""
+    """Return whether its ops do nothing but add, subtract, multiply and compare."""
     return all(one.op in _PLAIN for one in walk([f.op_tree for f in part.fields]))
 
 

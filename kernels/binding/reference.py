@@ -143,7 +143,7 @@ class Reference:
 
     @cached_property
     def _mask(self) -> Any:
-        """What tells of the leaves that a step reads whether an element is absent."""
+        """Function that tells from the leaves of a step whether an element is missing."""
         assert self.part.absent is not None
         return compiled([self.part.absent], self._taking[0])
 

@@ -1,4 +1,4 @@
-"""What a monoid makes of a root partial: its own fields of a shared accumulator, finished."""
+"""Finish a monoid's results from a root partial: from its own fields of a shared accumulator."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Statistic:
     slots: Mapping[str, str]
     """Slot that holds each of the monoid's fields; those of an expansion begin with the name."""
     limbs: Mapping[str, Limbs]
-    """How those fields are kept that are exact sums."""
+    """Layout of the limbs of fields that are exact sums."""
     counted: tuple[str, ...]
-    """Those fields that count elements and have no slot: none is skipped."""
+    """Fields that count elements and have no slot, as no element is skipped."""
     value: np.dtype
     """Dtype of the values that were lifted."""
     result: np.dtype | None
@@ -41,15 +41,15 @@ class Statistic:
     rounds: bool
     """Whether folding rounds: any field is a float that is not a minimum or a maximum."""
     present: str | None = None
-    """Slot that counts elements which are there, where few may be and no result tells of it."""
+    """Slot that counts present elements, where there may be few and no result says so."""
     inputs: tuple[np.dtype, ...] = ()
     """Dtype of each input, in the machine's byte order."""
     initial: Any = None
-    """What results begin with; None: with nothing."""
+    """Value that results begin with; None for no value."""
 
     @property
     def name(self) -> str:
-        """What results call it."""
+        """Name of the statistic in results."""
         return self.monoid.name
 
     def finish(
@@ -119,7 +119,7 @@ class Statistic:
 
     @property
     def needs_elements(self) -> bool:
-        """Whether of nothing there is no result at all, not even NaN."""
+        """True if no elements give no result at all, not even NaN."""
         begins = self.initial is not None or self.monoid.min_count > 0
         return self.monoid.on_empty == "error" and not begins
 
@@ -219,7 +219,7 @@ class Statistic:
 
     @property
     def chooser(self) -> Chooser | None:
-        """How elements are chosen, if its results are made of some."""
+        """Choice of kept elements, if results are computed from them, else None."""
         choice = self.monoid.choice
         if choice is None:
             return None

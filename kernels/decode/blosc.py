@@ -108,7 +108,7 @@ class Blosc:
         workspace.launch(kernel, *shape, shuffled, decoded, table, size)
 
 
-def room_bytes(nbytes: int, chunk_bytes: int) -> int:
-    """Return the most that chunks take of a device: see `zstd.room_bytes`."""
+def blosc_room_bytes(nbytes: int, chunk_bytes: int) -> int:
+    """Return the most that chunks take of a device: see `zstd.zstd_room_bytes`."""
     streams = nbytes // _LEAST_STREAM * STREAM.itemsize
-    return nbytes + streams + zstd.room_bytes(nbytes, chunk_bytes)
+    return nbytes + streams + zstd.zstd_room_bytes(nbytes, chunk_bytes)

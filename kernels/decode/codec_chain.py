@@ -31,7 +31,7 @@ class Filter(NamedTuple):
 
     @property
     def on_devices(self) -> bool:
-        """Whether a device decodes the same bits as numcodecs.
+        """True if a device decodes the same bits as numcodecs.
 
         Differences of floats are added up in one order, and NaN has bits that devices do not keep:
         the host decodes these.
@@ -47,7 +47,7 @@ class Filter(NamedTuple):
 
     @property
     def _divides_float64(self) -> bool:
-        """Whether numcodecs divides by its scale in float64, and by a number that is not 0."""
+        """True if numcodecs divides by its scale in float64, and by a number that is not 0."""
         numbers = (self.scale, self.offset)
         if not all(type(one) in (int, float) for one in numbers) or self.scale == 0:
             return False
@@ -61,7 +61,7 @@ class Filter(NamedTuple):
 
 
 class CodecChain(NamedTuple):
-    """What a device undoes of a chunk: the compressor, and then the filters."""
+    """The codecs of a chunk that a device decodes: the compressor, and then the filters."""
 
     compressor: str
     filters: tuple[Filter, ...] = ()
@@ -78,7 +78,7 @@ class CodecChain(NamedTuple):
 
     @property
     def needs_float64(self) -> bool:
-        """Whether a device that undoes it must have float64."""
+        """True if a device that decodes it must have float64."""
         return any(one.name == "fixedscaleoffset" for one in self.filters)
 
     def sizes(self, nbytes: int) -> list[int]:

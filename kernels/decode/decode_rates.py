@@ -56,7 +56,7 @@ class DecodeRates:
 
     @property
     def gain(self) -> float:
-        """How many times as fast as the host the device is.
+        """The device's rate divided by the host's; 0 if the device failed.
 
         >>> DecodeRates("zstd", 6e9, 1e9, cores=4).gain, DecodeRates("zstd", failure="wrong").gain
         (1.5, 0.0)
@@ -64,7 +64,7 @@ class DecodeRates:
         return 0.0 if self.failure else self.device / max(self.host, 1.0)
 
 
-def measured(opened: DeviceContext, codec: str) -> DecodeRates | None:
+def measured_rates(opened: DeviceContext, codec: str) -> DecodeRates | None:
     """Measure a device and a core; None if the device had no room.
 
     A device that decodes known chunks wrong (`decode_trial`) is not measured.

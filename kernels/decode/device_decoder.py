@@ -15,7 +15,7 @@ from chunkfold.kernels.decode import blosc, zstd
 from chunkfold.kernels.decode.blosc import Blosc
 from chunkfold.kernels.decode.codec_chain import CODECS, CodecChain, Filter
 from chunkfold.kernels.decode.decode_trial import ChunkCodec, DecodeStage, tried
-from chunkfold.kernels.decode.filters import FilterKernel
+from chunkfold.kernels.decode.filter_kernel import FilterKernel
 from chunkfold.kernels.decode.lz4 import Lz4
 from chunkfold.kernels.decode.stored_chunks import ALIGNED, Boxes, StoredChunks, in_places
 from chunkfold.kernels.decode.workspace import DeviceChunks, Workspace
@@ -26,8 +26,8 @@ _KERNELS: Mapping[str, Callable[[DeviceContext], ChunkCodec]] = dict(
     zip(CODECS, (Zstd, Blosc, Lz4), strict=True)
 )
 _ROOMS: Mapping[str, Callable[[int, int], int]] = {
-    "zstd": zstd.room_bytes,
-    "blosc": blosc.room_bytes,
+    "zstd": zstd.zstd_room_bytes,
+    "blosc": blosc.blosc_room_bytes,
 }
 """What those take that need more than a few words for each chunk."""
 _BUFFERS = ("decoded", "filtered")
@@ -37,7 +37,7 @@ _PLACE_LANES = 64
 
 
 class DeviceDecoder:
-    """What one thread needs at a time to decode: a queue, buffers, and kernels."""
+    """The queue, buffers and kernels with which one thread decodes at a time."""
 
     def __init__(self, opened: DeviceContext) -> None:
         self._opened, self._workspace = opened, Workspace(opened)
@@ -158,7 +158,7 @@ def _one_behind_another(chunks: StoredChunks) -> Boxes:
 
 
 class DeviceDecoders:
-    """Those of a device: each thread borrows one, and its buffers stay for the next."""
+    """The decoders of a device: each thread borrows one, and its buffers stay for the next."""
 
     def __init__(self, opened: DeviceContext) -> None:
         self._opened = opened

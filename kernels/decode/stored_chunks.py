@@ -1,4 +1,4 @@
-"""Which chunks are decoded on a device, and where what is taken of them goes: pure functions."""
+"""Describe the chunks that a device decodes, and the boxes that are copied from them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ ALIGNED = 16
 
 
 class Boxes(NamedTuple):
-    """Where boxes of chunks go in a region."""
+    """Places of boxes of chunks in a region."""
 
     boxes: np.ndarray
-    """A row for each chunk, int64: the first element in the chunk and in the region, extents."""
+    """A row for each chunk, int64: the first element in the chunk and in the region, lengths."""
     chunk: tuple[int, ...]
-    """Extents of a chunk."""
+    """Shape of a chunk."""
     region: tuple[int, ...]
-    """Extents of the region."""
+    """Shape of the region."""
 
 
 class StoredChunks(NamedTuple):

@@ -98,7 +98,7 @@ class Workspace:
         wait_watched(self.opened.device, event, "decoding")
 
     def after(self, events: Sequence[cl.Event]) -> None:
-        """Let what is enqueued from now on wait for events."""
+        """Make commands that are enqueued from now on wait for events."""
         if events:
             with device_errors(self.opened.device, "decoding"):
                 cl.enqueue_barrier(self.queue, wait_for=list(events))

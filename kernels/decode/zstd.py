@@ -167,7 +167,7 @@ def _claims_too_much(chunks: np.ndarray) -> bool:
     )
 
 
-def room_bytes(nbytes: int, chunk_bytes: int) -> int:
+def zstd_room_bytes(nbytes: int, chunk_bytes: int) -> int:
     """Return the most bytes that chunks take of a device; `nbytes` are those of all, decoded."""
     return _table_bytes(nbytes) + (4 * nbytes if chunk_bytes >= _LONG else 0)
 

@@ -182,7 +182,7 @@ class Fold:
 
     @property
     def _where_it_was(self) -> bool:
-        """Whether launches find the accumulators where those before did."""
+        """Return whether the accumulators are still in the buffers of the launches before."""
         tables = self._tables is None or self._tables._where_it_was
         return tables and self._passes.has(self.splits)
 
@@ -202,7 +202,7 @@ class Fold:
 
     @property
     def holds(self) -> bool:
-        """Whether any accumulators may hold something."""
+        """True if any accumulators may hold something."""
         return self._used > 0
 
     def held(self, splits: int) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from chunkfold.kernels.fold.profile import (
     PassName,
     PassTimes,
     Profile,
-    measured,
+    pass_times,
 )
 from chunkfold.kernels.fold.waiting import wait
 from chunkfold.kernels.geometry import Box
@@ -202,7 +202,7 @@ class Launcher:
             asked: Any = event.get_profiling_info
             launch = LaunchTimes(*map(asked, _CLOCKS))
         before = self._profile.get(name)
-        times = measured(launch, before is None)
+        times = pass_times(launch, before is None)
         self._profile[name] = times if before is None else before + times
 
 

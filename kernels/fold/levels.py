@@ -1,4 +1,4 @@
-"""Levels of a pyramid: each made of a buffer of elements by one launch, finished on the device."""
+"""Compute levels of a pyramid on a device, and try on a few elements that they are right."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyopencl as cl
 
+from chunkfold.kernels.catalogue.window_modes import reduced_windows
 from chunkfold.kernels.dtypes import STORED, literal
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.fold.launch import Input
-from chunkfold.kernels.fold.profile import LaunchTimes, PassName, PassTimes, Profile, measured
+from chunkfold.kernels.fold.profile import LaunchTimes, PassName, PassTimes, Profile, pass_times
 from chunkfold.kernels.fold.waiting import wait
 from chunkfold.kernels.program.device_context import DeviceContext, device_errors
 
@@ -34,20 +36,20 @@ _SIZES = ("d", "h", "w")
 
 @dataclass(frozen=True)
 class Levels:
-    """What levels are made of, and how: results have the dtype of the elements."""
+    """The levels to compute, and how: results have the dtype of the elements."""
 
     op: str
     """One of `OPS`."""
     dtype: str
-    """Of integers of 32 bits at most, or float32."""
+    """Name of a dtype of integers of 32 bits at most, or float32."""
     factors: tuple[int, ...]
-    """By how much each level is coarser than the one before, along each axis."""
+    """Elements of a level for one of the next, along each axis."""
     count: int
-    """How many there are."""
+    """Number of levels."""
 
     @property
     def able(self) -> bool:
-        """Whether kernels can make them: windows along the last axes, sums that types hold."""
+        """True if kernels compute them: windows along the last axes, sums that do not overflow."""
         dtype = np.dtype(self.dtype)
         floats = dtype == np.float32
         integers = dtype.kind in "iu" and dtype.itemsize <= 4
@@ -212,10 +214,51 @@ class LevelsFold:
             clocks = event.profile
             times = LaunchTimes(clocks.queued, clocks.submit, clocks.start, clocks.end)
             name, known = ("fold_level", number), self._profile
-            one = measured(times, name not in known)
+            one = pass_times(times, name not in known)
             known[name] = known[name] + one if name in known else one
 
 
 def _last(along: Sequence[int]) -> tuple[int, ...]:
     """Return numbers along the last three axes: 1 along those that are not there."""
     return (1,) * (_AXES - len(along)) + tuple(along[-_AXES:])
+
+
+_TRIED_COLUMNS = 19
+"""Windows along the last axis: two vectors of them, and some more."""
+_known_levels: WeakKeyDictionary[DeviceContext, dict[Levels, bool]] = WeakKeyDictionary()
+
+
+def makes_right(opened: DeviceContext, levels: Levels) -> bool:
+    """Return whether a device computes the same levels as NumPy; the answer is cached."""
+    known = _known_levels.setdefault(opened, {})
+    if levels not in known:
+        known[levels] = try_levels(opened, levels)
+    return known[levels]
+
+
+def try_levels(opened: DeviceContext, levels: Levels) -> bool:
+    """Return whether a device computes levels of a few elements as NumPy does."""
+    shape = [2 * by + 1 if by > 1 else 1 for by in levels.windows]
+    shape[-1] = _TRIED_COLUMNS * levels.windows[-1] + 1
+    image = (np.arange(np.prod(shape)) * 37 % 101).astype(levels.dtype).reshape(shape)
+    # With as many axes as there are factors: those before the last three have one element.
+    image = image.reshape(([1] * len(levels.factors) + shape)[-len(levels.factors) :])
+    flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
+    try:
+        buffer = cl.Buffer(opened.context, flags, hostbuf=image)
+        made = LevelsFold(opened, levels, opened.queue()).made(buffer, image.shape)
+    except (DeviceError, cl.Error):  # it does not build, or is not run
+        return False
+    wanted = [by_numpy(image, levels, n) for n in range(1, levels.count + 1)]
+    return made is not None and all(map(np.array_equal, made, wanted))
+
+
+def by_numpy(image: np.ndarray, levels: Levels, number: int) -> np.ndarray:
+    """Return a level of small whole numbers, of which sums and means are exact in float64."""
+    functions = {"mean": np.add, "min": np.minimum, "max": np.maximum}
+    windows = [by**number for by in levels.factors]
+    done = reduced_windows(functions[levels.op], image.astype(np.float64), windows)
+    if levels.op == "mean":
+        done = done / reduced_windows(np.add, np.ones(image.shape), windows)
+    dtype = np.dtype(levels.dtype)
+    return (done if dtype.kind == "f" else np.rint(done)).astype(dtype)

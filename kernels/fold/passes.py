@@ -14,8 +14,7 @@ from chunkfold.kernels.accumulator.sums import Rounded, Rounding
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.fold.device_rounding import Rounder
 from chunkfold.kernels.fold.launch import Input, Launcher
-from chunkfold.kernels.fold.mapped_readback import lent, shown
-from chunkfold.kernels.fold.readback import landed
+from chunkfold.kernels.fold.readback import landed, lent, shown
 from chunkfold.kernels.fold.shapes import each_shape, pass_span
 from chunkfold.kernels.geometry import OutputRun
 from chunkfold.kernels.program.device_context import device_errors
@@ -65,11 +64,11 @@ class Passes:
         return self._buffers[splits]
 
     def has(self, splits: int) -> bool:
-        """Whether no partial has stayed in that room since it was asked for."""
+        """Return whether the buffer of so many splits is still free for partials."""
         return splits in self._buffers
 
     def _stays(self, nbytes: int) -> bool:
-        """Whether partials are seen where passes leave them."""
+        """Return whether the host reads partials from the buffers that passes write."""
         return self._device.unified_memory and nbytes > _COPIED_BYTES
 
     def copy(self, splits: int, into: cl.Buffer, runs: Sequence[OutputRun]) -> cl.Event:

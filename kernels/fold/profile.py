@@ -44,7 +44,7 @@ PassName = tuple[str, int]
 Profile = Mapping[PassName, PassTimes]
 
 
-def measured(times: LaunchTimes, first: bool) -> PassTimes:
+def pass_times(times: LaunchTimes, first: bool) -> PassTimes:
     """Return the times of a single launch."""
     wait, run = times.start - times.queued, times.end - times.start
     return PassTimes(1, wait, run, wait if first else 0, run if first else 0)

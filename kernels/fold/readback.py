@@ -1,6 +1,8 @@
-"""Memory that a device's results are read into, and that is used again once nobody has it.
+"""Read results back into memory that is used again once nobody has it.
 
-Pinned memory, which a link's speed needs, takes longer to allocate than to fill.
+Devices with memory of their own copy to pinned memory, which takes longer to allocate than to fill.
+Devices that share the host's memory map the buffers that kernels wrote to: a first write to new
+memory takes twice as long.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ import contextlib
 import weakref
 from collections import deque
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 import pyopencl as cl
@@ -20,7 +22,7 @@ from chunkfold.kernels.program.device_context import DeviceContext, device_error
 
 class _Fits(Protocol):
     def fits(self, nbytes: int) -> bool:
-        """Whether it can hold so many bytes now."""
+        """Return whether it has room for so many bytes now."""
 
 
 _Piece = TypeVar("_Piece", bound=_Fits)
@@ -29,7 +31,7 @@ _LEAST_BYTES = 64 << 10
 _KEPT, _KEPT_BYTES = 4, 128 << 20
 """Landings kept that nobody has: so many, or as many as are of so few bytes."""
 _SPARE = 4
-"""Times what is read that a landing may have."""
+"""Kept memory may have so many times the bytes that are asked for."""
 
 
 @dataclass
@@ -41,7 +43,7 @@ class Landing:
     """The last read into it."""
 
     def fits(self, nbytes: int) -> bool:
-        """Whether so many bytes can be read into it now."""
+        """Return whether so many bytes can be read into it now."""
         if not nbytes <= self.memory.nbytes <= max(_LEAST_BYTES, _SPARE * nbytes):
             return False
         complete = cl.command_execution_status.COMPLETE
@@ -95,3 +97,57 @@ def idle(pool: deque[_Piece], nbytes: int) -> _Piece | None:
             return piece
         pool.append(piece)
     return None
+
+
+@dataclass
+class SpareBuffer:
+    """A buffer that nobody has."""
+
+    buffer: cl.Buffer
+    until: cl.Event
+    """The command that showed what it held."""
+
+    def fits(self, nbytes: int) -> bool:
+        """Return whether it has room for so many bytes now."""
+        complete = cl.command_execution_status.COMPLETE
+        return (
+            nbytes <= self.buffer.size <= _SPARE * nbytes
+            and self.until.command_execution_status <= complete
+        )
+
+
+def lent(opened: DeviceContext, nbytes: int) -> cl.Buffer:
+    """Return a buffer of at least so many bytes; it is free again after `shown`.
+
+    Raises
+    ------
+    pyopencl.Error
+        If there is no memory.
+    """
+    place: SpareBuffer | None = idle(opened.places, nbytes)
+    if place:
+        return place.buffer
+    return cl.Buffer(opened.context, cl.mem_flags.READ_WRITE, nbytes)
+
+
+def shown(
+    opened: DeviceContext, queue: cl.CommandQueue, buffer: cl.Buffer, nbytes: int
+) -> tuple[np.ndarray, cl.Event]:
+    """Return the first bytes of a lent buffer, uint8, and the event since which they are there.
+
+    As long as any view of them is left nobody else gets the buffer.
+
+    Raises
+    ------
+    DeviceError
+        If the device refuses.
+    """
+    both = cast("Any", cl.map_flags.READ | cl.map_flags.WRITE)  # as a copy would let its owner do
+    with device_errors(opened.device, "reading a partial where it is"):
+        mapped, event = cl.enqueue_map_buffer(
+            queue, buffer, both, 0, (nbytes,), np.dtype(np.uint8), is_blocking=False
+        )
+    # Slices of a slice keep the array below it alone; behind a memoryview they keep this one.
+    view = np.frombuffer(mapped.data, np.uint8)
+    weakref.finalize(view, opened.places.append, SpareBuffer(buffer, event)).atexit = False
+    return view, event

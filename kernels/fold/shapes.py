@@ -1,4 +1,4 @@
-"""How a box is laid over a device: pure integer functions of tuning and geometry."""
+"""Lay a box over a device's work-items: pure integer functions of tuning and geometry."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ROWS_IN_FLIGHT = 4
 
 @dataclass(frozen=True)
 class ColumnShape:
-    """How `fold_columns` is laid over a box."""
+    """The shape of `fold_columns` over a box."""
 
     tuning: Tuning
     fold: int
@@ -116,7 +116,7 @@ def column_shape(tuning: Tuning, box: Box, splits: int, *, tables: bool = False)
 
 
 def in_vectors(tuning: Tuning, box: Box) -> bool:
-    """Whether columns are neighbours, and vectors of them stand where loads need them.
+    """Return whether columns are neighbours, and vectors of them are aligned as loads need.
 
     Where rows side by side need not follow each other, no vector crosses from one to the next.
     """
@@ -145,7 +145,7 @@ def _tile_fold(tuning: Tuning, box: Box) -> int:
 
 
 def _follow(box: Box) -> bool:
-    """Whether each row begins where the one before ends, in memory and by the index."""
+    """Return whether each row begins where the one before ends, in memory and by the index."""
     if not box.reduced:
         return False
     column, row = box.kept[-1], box.reduced[-1]

@@ -14,7 +14,7 @@ from chunkfold.kernels.program.device_context import DeviceContext, device_error
 
 
 class StagedInputs(NamedTuple):
-    """What a fold reads, and the events that it must wait for."""
+    """The input of a fold, and the events that it must wait for."""
 
     buffer: Input
     events: Sequence[cl.Event]

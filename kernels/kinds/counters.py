@@ -13,8 +13,8 @@ from chunkfold.kernels.opencl.opencl_code import assigned, instance, joined, lib
 class Counters(Kind):
     """A table of counters; its state is where that stands."""
 
-    told = "counters"
-    held = False
+    description = "counters"
+    stored = False
     on_vectors = False
 
     def source(self) -> str:

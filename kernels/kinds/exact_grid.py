@@ -36,17 +36,17 @@ sums put into expansions more often."""
 
 
 def has_grid(kinds: Sequence[Kind]) -> bool:
-    """Whether all exact sums are of the first input's elements as vectors, beside no counters."""
+    """Return whether all exact sums add the first input's elements as vectors, without counters."""
     sums = _sums(kinds)
     return bool(sums) and all(
-        kind.held
+        kind.stored
         and (not kind.is_exact or (kind.on_vectors and _is_element(kind.part.fields[0].lift)))
         for kind in kinds
     )
 
 
 def _is_element(tree: Node) -> bool:
-    """Whether a tree is a float of the first input, or its magnitude: what `chf_bound` looks at."""
+    """Return whether a tree is a float of the first input or its magnitude (`chf_bound`)."""
     inner = tree.sources[0] if tree.op == "absolute" else tree
     return inner.op == "input" and inner.arg == (0, "") and inner.dtype.kind == "f"
 
@@ -202,7 +202,7 @@ def _sums(kinds: Sequence[Kind]) -> Mapping[str, ExactSum]:
 
 
 def _short(kinds: Sequence[Kind]) -> bool:
-    """Whether elements have at most 24 bits."""
+    """Return whether elements have at most 24 bits."""
     return STORED[kinds[0].accumulator.value[0]].value == "float"
 
 

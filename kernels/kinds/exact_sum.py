@@ -24,47 +24,47 @@ from chunkfold.kernels.opencl.opencl_code import assigned, instance, joined, lib
 class ExactSum(Kind):
     """An exact sum of floats: an expansion, which a table of limbs stands behind or none."""
 
-    told = "an exact sum"
+    description = "an exact sum"
     is_exact = True
 
     @property
     def on_vectors(self) -> bool:
-        """Where elements are few enough doubles."""
+        """True if each element is few enough doubles."""
         values, skips = dtypes_of(self.accumulator.value), self.part.absent is not None
         return lanes_readable(self.accumulator) and on_lanes(
             self.part.fields[0], values, skips=skips
         )
 
     @property
-    def keeps(self) -> bool:
+    def spills(self) -> bool:
         """Into its limbs."""
         return self.part.table is not None
 
     @property
-    def settles(self) -> bool:
+    def canonicalises(self) -> bool:
         """An expansion without limbs, which has many forms."""
         return self.part.table is None
 
     @property
-    def leaves(self) -> bool:
-        """Where a group has one of: an accumulator of limbs is not in lanes."""
+    def stores_vectors(self) -> bool:
+        """True for an expansion, of which a group has one: limbs are not in lanes."""
         return self.on_vectors and self.part.table is None
 
     @property
     def limbs(self) -> Limbs:
-        """How it is kept."""
+        """Layout of its limbs."""
         assert self.part.limbs is not None
         return self.part.limbs
 
     @property
     def kept(self) -> int:
         """Doubles of its expansion."""
-        return self.limbs.terms if self.keeps else self.limbs.kept
+        return self.limbs.terms if self.spills else self.limbs.kept
 
     def source(self) -> str:
         """Return what it defines."""
         limbs, field, powers = self.limbs, self.part.fields[0], bool(self.limbs.power)
-        sink = library("limb_sums.clh" if self.keeps else "compact_sums.clh")
+        sink = library("limb_sums.clh" if self.spills else "compact_sums.clh")
         texts = [self._elements(lanes=powers and self.on_vectors), sink]
         lanes = [library("exact_sums.clh")]
         if not powers:
@@ -90,7 +90,7 @@ class ExactSum(Kind):
             LOW=limbs.low,
             POWER=limbs.power,
             PAIRED=int(limbs.paired),
-            TABLED=int(self.keeps),
+            TABLED=int(self.spills),
             VECTORED=int(self.on_vectors),
             **told,
         )

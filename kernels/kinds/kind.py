@@ -1,4 +1,4 @@
-"""A kind of component: what kernels ask of it."""
+"""Define the interface of a kind of component: the code that kernels use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chunkfold.kernels.expressions.nodes import Node
 
 
 class KeyedPlace(NamedTuple):
-    """Where a component's fields are in tables that work-items share (kernels/cl/keyed/)."""
+    """Places of a component's fields in tables that work-items share (kernels/cl/keyed/)."""
 
     targets: Mapping[str, str]
     """The member of `contribution_t` that each field, or state field, adds to."""
@@ -28,10 +28,10 @@ class KeyedPlace(NamedTuple):
 
 
 class KeyedCode(NamedTuple):
-    """What a component does by key: statements of the functions in keyed/generated.clh."""
+    """A component's statements for the functions of keyed/generated.clh, which fold by key."""
 
     take: str = ""
-    """Add what is quickly added of an element `v` to `p`."""
+    """Add the part of an element `v` that is added quickly to `p`."""
     take_rest: str = ""
     counted: str = ""
     """Count an element in counters."""
@@ -61,17 +61,17 @@ class Kind(ABC):
 
     @property
     def name(self) -> str:
-        """What kernels call it."""
+        """Name of the component in kernels."""
         return f"c{self.number}"
 
     @property
     def holder(self) -> str:
-        """What they call the component that holds its state."""
+        """Name in kernels of the component that holds its state."""
         return f"c{self.accumulator.holders[self.number]}"
 
     @property
     def is_holder(self) -> bool:
-        """Whether it holds its own state."""
+        """True if it holds its own state."""
         return self.name == self.holder
 
     @property
@@ -81,8 +81,8 @@ class Kind(ABC):
 
     @property
     @abstractmethod
-    def told(self) -> str:
-        """What it is, for who reads a program."""
+    def description(self) -> str:
+        """Description for people who read a program."""
 
     @abstractmethod
     def source(self) -> str:
@@ -91,18 +91,18 @@ class Kind(ABC):
     @property
     @abstractmethod
     def on_vectors(self) -> bool:
-        """Whether lanes are vectors, and not so many states."""
+        """True if lanes are vectors, and not a state each."""
 
     @property
-    def held(self) -> bool:
-        """Whether it has a place in an accumulator."""
+    def stored(self) -> bool:
+        """True if it has a place in an accumulator."""
         return True
 
     @property
     def is_exact(self) -> bool:
-        """Whether it is an exact sum: c0_adds adds doubles to lanes that are vectors.
+        """True if it is an exact sum: c0_adds adds doubles to lanes that are vectors.
 
-        Of elements or their squares, c0_elements are those, and c0_try steps on trial.
+        c0_elements gives the elements or squares that are added, and c0_try steps on trial.
         """
         return False
 
@@ -113,27 +113,27 @@ class Kind(ABC):
 
     @property
     def has_firsts(self) -> bool:
-        """Whether c0_firsts looks at the first elements of lanes, before any step."""
+        """True if c0_firsts reads the first elements of lanes, before any step."""
         return False
 
     @property
-    def carries(self) -> bool:
-        """Whether lanes have something to empty now and then: c0_carries."""
+    def flushes(self) -> bool:
+        """True if c0_carries must empty narrow fields of lanes now and then."""
         return False
 
     @property
-    def keeps(self) -> bool:
-        """Whether c0_keep moves something from an accumulator to a table."""
+    def spills(self) -> bool:
+        """True if c0_keep moves values from an accumulator to a table."""
         return False
 
     @property
-    def settles(self) -> bool:
-        """Whether c0_settle gives an accumulator the one form that its value has."""
+    def canonicalises(self) -> bool:
+        """True if c0_settle gives an accumulator the one form that its value has."""
         return False
 
     @property
-    def leaves(self) -> bool:
-        """Whether lanes are left as vectors: c0_ended makes c0_accs of them, c0_merged adds two."""
+    def stores_vectors(self) -> bool:
+        """True if lanes are stored as vectors: c0_ended makes c0_accs, c0_merged adds two."""
         return False
 
     @property
@@ -148,4 +148,4 @@ class Kind(ABC):
 
     def by_key(self, place: KeyedPlace) -> KeyedCode:
         """Return what it does in tables that work-items share; it has deposits (traits.py)."""
-        raise TypeError(f"{self.told} deposits nothing in tables: {place}")
+        raise TypeError(f"{self.description} deposits nothing in tables: {place}")

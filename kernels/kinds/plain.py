@@ -28,7 +28,7 @@ class Plain(Kind):
     """One field with a named op, or several that functions merge; its state is an accumulator."""
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The ops."""
         ops = (f.op if isinstance(f.op, str) else "an op of its own" for f in self.part.fields)
         return ", ".join(dict.fromkeys(ops))
@@ -39,7 +39,7 @@ class Plain(Kind):
         return lanes_readable(self.accumulator)
 
     @property
-    def leaves(self) -> bool:
+    def stores_vectors(self) -> bool:
         """Vectors of accumulators are left as they are."""
         return self.on_vectors
 

@@ -1,4 +1,4 @@
-"""How polynomials of elements are doubles, or some doubles whose sum they are, in kernels."""
+"""Write the code that computes polynomials of elements as doubles, or as sums of doubles."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def factors_of(field: BoundField) -> dict[Node, str]:
 
 
 def is_sum_of(one: Monomial) -> bool:
-    """Whether a monomial is a factor as it is, or less than nothing by it."""
+    """Return whether a monomial is one factor, or its negative."""
     return len(one.factors) == 1 and abs(one.number) == 1
 
 
@@ -93,7 +93,7 @@ def ranges_of(one: Monomial, values: Sequence[np.dtype]) -> dict[Node, tuple[int
 
 
 def on_lanes(field: BoundField, values: Sequence[np.dtype], *, skips: bool) -> bool:
-    """Whether elements are few enough doubles to be added as vectors.
+    """Return whether elements are few enough doubles to be added as vectors.
 
     Where some are skipped, their factors are 0 there: all of it must have factors.
     """

@@ -24,8 +24,8 @@ class Position(Plain):
     """A key and an index; most elements are no nearer than what was found, and change nothing."""
 
     @property
-    def told(self) -> str:
-        """Which extreme's."""
+    def description(self) -> str:
+        """The extreme whose first position it is."""
         return f"the first position of the {self._key.op}"
 
     @property
@@ -37,7 +37,7 @@ class Position(Plain):
         return self.part.fields[1]
 
     def collective(self, scope: str) -> str:
-        """Of the items that have the key of all, the least index is theirs."""
+        """Return code that takes the least index among the items with the extreme key."""
         best, (key, index) = f"{self.name}_best", (self._key, self._index)
         at, none = f"a.{self.name}", literal("highest", index.dtype)
         held = f"{at}.{key.name} == {best} ? {at}.{index.name} : {none}"
@@ -97,7 +97,7 @@ static void {self.name}_look({self.name}_nearest *nearest, const values_t *v)
 
 
 def only_positions(kinds: Sequence[Kind]) -> bool:
-    """Whether an accumulator is of nothing but positions, and on vectors."""
+    """Return whether all components are positions on vectors."""
     return all(isinstance(kind, Position) and kind.on_vectors for kind in kinds)
 
 

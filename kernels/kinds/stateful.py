@@ -46,8 +46,8 @@ class Stateful(Plain):
         return bool(self._state.first) and self.on_vectors and self.part.absent is None
 
     @property
-    def carries(self) -> bool:
-        """Whether the state has narrow fields; one element at a time nothing is gained by them."""
+    def flushes(self) -> bool:
+        """True if the state has narrow fields; they save nothing without vectors."""
         return bool(self._state.carry) and self.on_vectors
 
     @property
@@ -58,7 +58,7 @@ class Stateful(Plain):
 
     @property
     def common(self) -> frozenset[str]:
-        """What no element changes: lanes step together, but for elements that are absent."""
+        """Fields that depend on no element's value: all lanes have the same, if none is missing."""
         state = self._state
         if self.part.absent is not None:
             return frozenset()
@@ -80,7 +80,7 @@ class Stateful(Plain):
         return dict(self._state.first) if self.part.absent is not None else ()
 
     def _begins_as_nan(self) -> bool:
-        """Whether NaN tells that there was no first element: what it sets is that element."""
+        """True if NaN marks that there was no first element, as the state keeps that element."""
         return len(self.accumulator.value) == 1 and all(
             self.accumulator.value[0].startswith(("float", "bfloat"))
             and self._state.dtypes[name].startswith("float")
@@ -181,7 +181,7 @@ static void {self.name}_firsts({self.name}_states *s, const values_t *v, ulong i
 
     def _carries(self) -> str:
         """Return what empties the narrow fields of lanes."""
-        if not self.carries:
+        if not self.flushes:
             return ""
         c, state = self.name, self._state
         sets = assigned([(f"s.{name}", tree) for name, tree in state.carry], LANES)
@@ -241,7 +241,7 @@ def _reads_element(tree: Node) -> bool:
 
 
 def _is_element(tree: Node) -> bool:
-    """Whether a tree is an element, as a float of one size or another."""
+    """Return whether a tree is an element, as a float of any size."""
     while tree.op == "cast" and tree.dtype.kind == "f":
         (tree,) = tree.sources
     return tree.op == "input"

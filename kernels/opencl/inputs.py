@@ -169,7 +169,7 @@ static value_t {name}({parameters}, ulong k)
 
 
 def lanes_readable(accumulator: Accumulator) -> bool:
-    """Whether vectors of elements can be converted as such, for every input."""
+    """Return whether vectors of elements can be converted as vectors, for every input."""
     return all(
         not stored.startswith("complex")
         and not (value == "float16" != stored)

@@ -1,4 +1,4 @@
-"""What programs are compiled with, beside what shapes them."""
+"""Choose the compiler options of a device and its driver."""
 
 from __future__ import annotations
 

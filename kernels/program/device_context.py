@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import threading
 import warnings
 from collections import deque
+from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import pyopencl as cl
+from pyopencl.characterize import has_src_build_cache
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.cache.caches import keep_launchers_in_memory
+from chunkfold.kernels.cache.entries import drop, read_entry, write_entry
 from chunkfold.kernels.cache.folders import cache_folder
 from chunkfold.kernels.device.callers_queue import CallersQueue, runs_here
 from chunkfold.kernels.device.device import Device
 from chunkfold.kernels.device.host import all_devices, handle_of
 from chunkfold.kernels.errors import BuildError, DeviceError
 from chunkfold.kernels.opencl.opencl_code import library
-from chunkfold.kernels.program.assemble import assemble, located
-from chunkfold.kernels.program.binaries import built
+from chunkfold.kernels.program.assemble import assemble, located, nameless
 from chunkfold.kernels.program.build_options import build_options, division, language_pragmas
 from chunkfold.kernels.program.header import divides, needs_fp64
 from chunkfold.kernels.program.options import KEYED, Tuning
@@ -50,13 +54,13 @@ class DeviceContext:
         self.landings: deque[Any] = deque()
         """Memory for results that nobody has: see `fold.readback`."""
         self.places: deque[Any] = deque(maxlen=_KEPT)
-        """Buffers for results that nobody has: see `fold.mapped_readback`."""
+        """Buffers for results that nobody has: see `fold.readback`."""
         self._programs: dict[object, cl.Program] = {}
         self._lock = threading.Lock()
 
     @cached_property
     def takes_pointers(self) -> bool:
-        """Whether kernels take any memory of the host's as it is: fine-grained system SVM."""
+        """True if kernels take pointers to any host memory: fine-grained system SVM."""
         try:
             able = self.handle.svm_capabilities
         except cl.Error:  # before OpenCL 2.0
@@ -203,3 +207,56 @@ def status_text(status: int) -> str:
     """
     codes: Any = cl.status_code
     return f"{codes.to_string(status, '%d')} ({status})"
+
+
+def built(
+    context: cl.Context, handle: cl.Device, source: str, options: Sequence[str], folder: Path
+) -> cl.Program:
+    """Build a program for a device, from the binary kept in a folder if there is one.
+
+    Raises
+    ------
+    pyopencl.RuntimeError
+        If it does not build.
+    """
+    if has_src_build_cache(handle):  # the driver keeps what it built itself
+        return _from_source(context, handle, source, options)
+    path = folder / _key(handle, source, options)
+    binary = read_entry(path)
+    if binary is not None:
+        try:
+            kept: cl.Program = cl.Program(context, [handle], [binary])
+            return _built(kept, handle, options)
+        except cl.Error:
+            drop(path, "is not taken by the driver")
+    program = _from_source(context, handle, source, options)
+    binaries: Any = program.get_info(cl.program_info.BINARIES)
+    (binary,) = binaries
+    if binary:
+        write_entry(path, binary)
+    return program
+
+
+def _from_source(
+    context: cl.Context, handle: cl.Device, source: str, options: Sequence[str]
+) -> cl.Program:
+    return _built(cl.Program(context, source), handle, options)
+
+
+def _built(program: Any, handle: cl.Device, options: Sequence[str]) -> cl.Program:
+    # False: not in pyopencl's own cache, which its annotations forget.
+    made: cl.Program = program.build(list(options), devices=[handle], cache_dir=False)
+    return made
+
+
+def _key(handle: cl.Device, source: str, options: Sequence[str]) -> str:
+    """Digest of all that decides what is built."""
+    platform = handle.platform
+    parts = [
+        (platform.vendor, platform.name, platform.version),
+        (handle.vendor, handle.name, handle.version, handle.driver_version),
+        cl.VERSION,
+        list(options),
+        nameless(source),
+    ]
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]

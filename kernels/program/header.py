@@ -17,7 +17,7 @@ from chunkfold.kernels.kinds.position import positions, where_positions
 from chunkfold.kernels.monoid.accumulate import CARRY_AFTER
 from chunkfold.kernels.opencl.inputs import inputs
 from chunkfold.kernels.opencl.opencl_code import generated, joined, library
-from chunkfold.kernels.program.memory import memory
+from chunkfold.kernels.program.accumulator_memory import memory
 from chunkfold.kernels.program.transpose import turns
 
 
@@ -48,16 +48,16 @@ def header(accumulator: Accumulator) -> str:
 def _told(kind: Kind) -> str:
     """Say what a component is, and of which monoid."""
     fields = ", ".join(field.name for field in kind.part.fields)
-    return f"component {kind.number}: {fields} of {kind.part.origin}, {kind.told}"
+    return f"component {kind.number}: {fields} of {kind.part.origin}, {kind.description}"
 
 
 def _has_products(accumulator: Accumulator) -> bool:
-    """Whether any limbs are of polynomials that are no power of one number."""
+    """Return whether any limbs add polynomials that are no power of one number."""
     return any(slot.field.limbs and not slot.field.limbs.power for slot in accumulator.tables)
 
 
 def needs_fp64(accumulator: Accumulator) -> bool:
-    """Whether any element, value, field or step of the accumulator is float64."""
+    """Return whether any element, value, field or step of the accumulator is float64."""
     states = [dtype for c in accumulator.components if c.state for _, dtype, _ in c.state.fields]
     fields = [slot.field.dtype for slot in accumulator.scalars]
     nodes = (one.dtype.name for c in accumulator.components for one in walk(c.trees))
@@ -67,7 +67,7 @@ def needs_fp64(accumulator: Accumulator) -> bool:
 
 
 def divides(accumulator: Accumulator) -> bool:
-    """Whether any step has a division or root of float32, which not all devices round correctly."""
+    """Return whether any step divides or takes a root in float32: devices may round it wrongly."""
     nodes = (one for c in accumulator.components for one in walk(c.trees))
     return any(
         one.dtype == np.float32 and one.op in MEANINGS and MEANINGS[one.op].without_fp64 > 0
@@ -98,10 +98,10 @@ def _preamble(accumulator: Accumulator) -> str:
 
 def _whole(kinds: Sequence[Kind]) -> str:
     """Lay the components side by side."""
-    held = [(kind.name, kind.holder) for kind in kinds if kind.held]
+    held = [(kind.name, kind.holder) for kind in kinds if kind.stored]
     states = {kind.name: kind for kind in kinds if kind.is_holder}
     firsts = [c for c, kind in states.items() if kind.has_firsts]
-    carried = [c for c, kind in states.items() if kind.carries]
+    carried = [c for c, kind in states.items() if kind.flushes]
     gridded = has_grid(kinds)
 
     def each(template: str) -> str:
@@ -184,7 +184,7 @@ static void chf_ends(const states_t *states, acc_t *out)
 
 def _keeping(kinds: Sequence[Kind]) -> str:
     """Move to tables what accumulators hold that belongs there, if any does."""
-    keeps = " ".join(f"{kind.name}_keep(&a->{kind.name});" for kind in kinds if kind.keeps)
+    keeps = " ".join(f"{kind.name}_keep(&a->{kind.name});" for kind in kinds if kind.spills)
     return f"static void chf_keep(acc_t *a) {{ {keeps} }}" if keeps else ""
 
 
@@ -239,7 +239,7 @@ def _collectives(accumulator: Accumulator, kinds: Sequence[Kind]) -> str:
         return ""
 
     def function(scope: str) -> str:
-        body = joined(kind.collective(scope) for kind in kinds if kind.held)
+        body = joined(kind.collective(scope) for kind in kinds if kind.stored)
         return f"static acc_t chf_{scope}_reduce(acc_t a)\n{{\n{body}\n    return a;\n}}"
 
     return f"""\

@@ -1,4 +1,4 @@
-"""What shapes a kernel beside the reduction: a printable value, and its compiler options."""
+"""Describe a kernel's tuning: a printable value, and its compiler options."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEYED = ("keyed/local.cl", "keyed/global.cl", "keyed/private.cl", "keyed/columns
 
 @dataclass(frozen=True)
 class Loads:
-    """How the work-items of a kernel read."""
+    """The way in which the work-items of a kernel load elements."""
 
     local_size: int
     """Work-items of a work-group; a power of two for `tree`."""

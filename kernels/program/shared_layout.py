@@ -1,4 +1,4 @@
-"""Which parts of an accumulator work-items share by key: sums as integers, extremes, counters."""
+"""Lay out the components that work-items share by key: integer sums, extremes, counters."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def _compares64(device: Device) -> bool:
 
 @dataclass(frozen=True)
 class SharedLayout:
-    """Where the fields of an accumulator are in shared tables (kernels/cl/keyed/shared.clh)."""
+    """The places of an accumulator's fields in shared tables (kernels/cl/keyed/shared.clh)."""
 
     accumulator: Accumulator
-    """Of nothing else, in the form with limbs."""
+    """The shared components only, in the form with limbs."""
 
     @cached_property
     def places(self) -> Mapping[Deposit, tuple[FieldAt, ...]]:

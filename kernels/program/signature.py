@@ -29,7 +29,7 @@ class Signature:
 
     @cached_property
     def _kinds(self) -> dict[str, Any]:
-        """What Python has for each parameter."""
+        """Python types of each parameter."""
         return {
             name: int if ctype in _SCALARS else (cl.MemoryObjectHolder, cl.SVM, cl.LocalMemory)
             for name, ctype in self.parameters

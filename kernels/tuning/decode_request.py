@@ -20,7 +20,7 @@ import numcodecs
 
 from chunkfold.kernels.cache.entries import read_entry, write_entry
 from chunkfold.kernels.cache.folders import cache_folder
-from chunkfold.kernels.decode.decode_rates import DecodeRates, measured
+from chunkfold.kernels.decode.decode_rates import DecodeRates, measured_rates
 from chunkfold.kernels.device.device import Device
 from chunkfold.kernels.opencl.opencl_code import library
 from chunkfold.kernels.program.build_options import build_options
@@ -41,7 +41,7 @@ class DecodeRequest:
 
     @property
     def path(self) -> Path:
-        """Where its rates are kept."""
+        """File in which its rates are cached."""
         device, cores = self.device, len(os.sched_getaffinity(0))
         key = [
             (device.platform, device.name, device.driver, device.version, device.compute_units),
@@ -52,7 +52,7 @@ class DecodeRequest:
 
     def answered(self, opened: DeviceContext) -> DecodeRates | None:
         """Measure it, in the child."""
-        return measured(opened, self.codec)
+        return measured_rates(opened, self.codec)
 
 
 def decode_rates(device: Device, codecs: Collection[str]) -> tuple[DecodeRates, ...]:

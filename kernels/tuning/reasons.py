@@ -8,16 +8,15 @@ from typing import NamedTuple
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.accumulator.traits import Deposit
 from chunkfold.kernels.device.device import Device
-from chunkfold.kernels.fold.keyed.layout import KeyedBox
-from chunkfold.kernels.fold.keyed.plan import (
+from chunkfold.kernels.fold.keyed.keyed_box import KeyedBox
+from chunkfold.kernels.fold.keyed.keyed_plan import (
     MOST_OUTPUTS,
     column_jobs,
     local_tables,
     private_splits,
     way_of,
 )
-from chunkfold.kernels.fold.keyed.programs import components_by_way
-from chunkfold.kernels.fold.programs import launched
+from chunkfold.kernels.fold.programs import components_by_way, launched
 from chunkfold.kernels.geometry import Box
 from chunkfold.kernels.program.shared_layout import shared_of, with_components
 from chunkfold.kernels.tuning.tuning_choice import TuningChoice

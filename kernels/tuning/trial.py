@@ -24,7 +24,7 @@ from chunkfold.kernels.cache.entries import read_entry, write_entry
 from chunkfold.kernels.cache.folders import cache_folder
 from chunkfold.kernels.device.device import POCL, Device
 from chunkfold.kernels.expressions.nodes import flat
-from chunkfold.kernels.fold.keyed.programs import keyed_programs
+from chunkfold.kernels.fold.programs import keyed_programs
 from chunkfold.kernels.geometry import BY_KEY, CHOOSE, FOLDS
 from chunkfold.kernels.program.assemble import nameless
 from chunkfold.kernels.program.build_options import build_options

@@ -26,8 +26,8 @@ from chunkfold.kernels.device.device import Device
 from chunkfold.kernels.errors import BuildError, DeviceError
 from chunkfold.kernels.fold.combine import Combiner
 from chunkfold.kernels.fold.fold import Fold
-from chunkfold.kernels.fold.keyed.fold import KeyedFold
-from chunkfold.kernels.fold.keyed.layout import keyed_box
+from chunkfold.kernels.fold.keyed.keyed_box import keyed_box
+from chunkfold.kernels.fold.keyed.keyed_fold import KeyedFold
 from chunkfold.kernels.fold.selection import RankSelection
 from chunkfold.kernels.geometry import BY_KEY, CHOOSE, Box, box
 from chunkfold.kernels.program.device_context import DeviceContext

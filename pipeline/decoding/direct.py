@@ -46,13 +46,13 @@ _NO_SPAN = (ABSENT, ABSENT)
 
 @dataclass(frozen=True)
 class Direct:
-    """How chunks of an array are found and decoded without zarr."""
+    """Chunks of an array that are found and decoded without zarr."""
 
     objects: Objects
     key: Callable[[tuple[int, ...]], str]
-    """Names a stored object by its place in the grid."""
+    """Returns the name of a stored object from its place in the grid."""
     shape: tuple[int, ...]
-    """Of a chunk."""
+    """Shape of a chunk."""
     dtype: np.dtype
     fill: Any
     """The elements of chunks that are not stored."""
@@ -65,7 +65,7 @@ class Direct:
 
     @cached_property
     def decoder(self) -> Decoder:
-        """How one is decoded that was found."""
+        """The decoder of its chunks."""
         return Decoder(self.shape, self.dtype, self.chain)
 
     @property
@@ -80,7 +80,7 @@ class Direct:
 
     @cached_property
     def _files(self) -> LocalObjects | None:
-        """Where its chunks are, if each is a local file of its own."""
+        """Store of its chunks if each is a local file of its own, else None."""
         local = isinstance(self.objects, LocalObjects) and self.shards is None
         return self.objects if local else None  # type: ignore[return-value]
 
@@ -111,7 +111,7 @@ class Direct:
 
     @cached_property
     def joins(self) -> bool:
-        """Whether several of its chunks are decoded in one call."""
+        """True if several of its chunks are decoded in one call."""
         one = len(self.chain) == 1 and self.chain[0].whole is not None
         return one and isinstance(self.objects, LocalObjects) and joinable(self.nbytes)
 
@@ -208,7 +208,7 @@ class Direct:
 
     @cached_property
     def _everything(self) -> tuple[slice, ...]:
-        """What is taken of a chunk that is wanted whole."""
+        """Slices that take a whole chunk."""
         return tuple(slice(0, size, 1) for size in self.shape)
 
     def read_object(self, chunk: WantedObject, target: np.ndarray) -> None:

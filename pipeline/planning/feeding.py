@@ -1,4 +1,4 @@
-"""How leaves are read where devices with memory of their own are fed from files.
+"""Plan how leaves are read where files feed devices that have memory of their own.
 
 Native threads share the pieces of all leaves that are under way (`kernels/feed`), so few threads of
 Python suffice, and leaves are as large as they may be: what Python does is for each leaf. Devices
@@ -37,7 +37,7 @@ _OF_A_BUFFER, _OF_A_BUFFER_DECODED = 8, 32
 
 
 class DeviceDecoding(NamedTuple):
-    """Whether devices decode, and why they do or do not; empty where there is nothing to decode."""
+    """The decision whether devices decode, and its reason; empty if there is nothing to decode."""
 
     used: bool
     because: str

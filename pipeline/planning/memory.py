@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from chunkfold.decoding.device_chunks import MOST_TOUCHED
 from chunkfold.kernels.fold.combine import SLAB_BYTES
-from chunkfold.kernels.fold.keyed.plan import shares_tables
+from chunkfold.kernels.fold.keyed.keyed_plan import shares_tables
 from chunkfold.kernels.fold.shapes import MOST_GROUPS, split_bytes
 from chunkfold.planning.blocks import RESULT_BYTES, Tree
 from chunkfold.planning.feeding import decoding_bytes, is_fed

@@ -14,8 +14,8 @@ import numpy as np
 from chunkfold.boxes import Slices, extents_of, place_of
 from chunkfold.grid import Piece
 from chunkfold.kernels import Accumulator, Box, Partial
+from chunkfold.kernels.accumulator.grouped_partials import regrouped
 from chunkfold.kernels.accumulator.partial import assembled
-from chunkfold.kernels.accumulator.regrouping import regrouped
 from chunkfold.kernels.fold.shapes import CPU_ACCUMULATORS, SPLIT_BYTES
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.layout import Layout

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from chunkfold.boxes import Slices
 from chunkfold.kernels import Box
-from chunkfold.kernels.fold.keyed.plan import way_of
+from chunkfold.kernels.fold.keyed.keyed_plan import way_of
 from chunkfold.kernels.geometry import FOLDS, ONE_OUTPUT
 from chunkfold.planning.work import Work
 from chunkfold.reading.reads import OutputBox

@@ -93,7 +93,7 @@ def fill_value(array: Any) -> Any:
 
 
 class _Elements(NamedTuple):
-    """How the elements of a chunk are stored."""
+    """The codecs and dtype of a chunk's stored elements."""
 
     codecs: Sequence[Mapping[str, Any]]
     """Settings of each as numcodecs has them, with its name as `id`; in the order they were applied
@@ -142,7 +142,7 @@ _SWAPPED = "iufcmM"
 
 
 def _alike(one: np.dtype, other: np.dtype) -> bool:
-    """Whether dtypes are the same, the order of bytes aside."""
+    """Return whether dtypes are equal except for the order of bytes."""
     return one.newbyteorder("=") == other.newbyteorder("=")
 
 

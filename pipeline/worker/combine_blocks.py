@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from chunkfold.kernels import Accumulator, Combiner, Partial
-from chunkfold.kernels.accumulator.by_group import picked, placed
+from chunkfold.kernels.accumulator.grouped_partials import picked, placed
 from chunkfold.planning.leaf_extremes import LeafExtremes
 from chunkfold.planning.work import Work
 from chunkfold.worker.block_report import Report, merge

@@ -13,7 +13,7 @@ import numpy as np
 
 from chunkfold.boxes import Slices
 from chunkfold.kernels import Accumulator, Partial, Tuning
-from chunkfold.kernels.accumulator.by_group import placed
+from chunkfold.kernels.accumulator.grouped_partials import placed
 from chunkfold.kernels.accumulator.sums import Rounded, in_form_of
 from chunkfold.kernels.fold.profile import merged
 from chunkfold.planning.blocks import Block

@@ -10,7 +10,7 @@ import numpy as np
 
 from chunkfold.kernels import Accumulator, Combiner, Partial, Tuning
 from chunkfold.kernels.accumulator.sums import Rounded
-from chunkfold.kernels.fold.level_trial import makes_right
+from chunkfold.kernels.fold.levels import makes_right
 from chunkfold.kernels.fold.power import Powers
 from chunkfold.kernels.fold.rounding_trial import rounds_right
 from chunkfold.planning.blocks import Block

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from chunkfold.kernels import Device, DeviceError, as_monoid, bind, box
 from chunkfold.kernels.dtypes import FIELD, from_order, literal, order_field, stored_name
 from chunkfold.kernels.exact.rounding import sum_bound
-from chunkfold.kernels.fold.profile import LaunchTimes, measured, merged
+from chunkfold.kernels.fold.profile import LaunchTimes, merged, pass_times
 from chunkfold.kernels.program.build_options import language_options
 from chunkfold.kernels.tuning.variant import forced, tiers, why_not
 from chunkfold.kernels.tuning.work_groups import work_group_size
@@ -183,8 +183,8 @@ def test_the_language_is_chosen_from_all_listed(version, c_versions, options):
 
 
 def test_profiles_add_up_and_keep_the_first_launch_apart():
-    first = measured(LaunchTimes(0, 5, 10, 30), first=True)
-    later = measured(LaunchTimes(0, 1, 2, 5), first=False)
+    first = pass_times(LaunchTimes(0, 5, 10, 30), first=True)
+    later = pass_times(LaunchTimes(0, 1, 2, 5), first=False)
     total = merged([{("k", 0): first}, {("k", 0): later, ("k", 1): later}])
     assert (total["k", 0].launches, total["k", 0].wait_ns, total["k", 0].run_ns) == (2, 12, 23)
     assert (total["k", 0].first_wait_ns, total["k", 0].first_run_ns) == (10, 20)

@@ -18,7 +18,7 @@ from distributed.core import Status
 
 import chunkfold as cf
 from chunkfold.cluster.joining import connect
-from chunkfold.workflows.cli import main, options
+from chunkfold.workflows.cli import common_options, main
 from chunkfold.workflows.clients import QUIET
 
 
@@ -84,7 +84,7 @@ def here(
         monkeypatch.setattr(sys, "argv", ["chunkfold", *map(str, words)])
         monkeypatch.setattr(signal, "signal", lambda *_: None)  # pytest's own stay
         monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
-        monkeypatch.setattr(options, "local_client", clusters.client)
+        monkeypatch.setattr(common_options, "local_client", clusters.client)
         with pytest.raises(SystemExit) as ended:
             main()
         done = capfd.readouterr()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from chunkfold.errors import DeviceError
 from chunkfold.kernels.bench.measure import bench_kernels
-from chunkfold.workflows.cli import bench
+from chunkfold.workflows.cli import bench_command
 
 
 def test_ladder_prints_a_table_and_draws(tmp_path: Path, command: Callable):
@@ -35,7 +35,7 @@ def test_rows_that_were_measured_before_a_device_failed_are_printed(here, monkey
         yield from bench_kernels(*given)
         raise DeviceError("the device is gone")
 
-    monkeypatch.setattr(bench, "bench_kernels", fails)
+    monkeypatch.setattr(bench_command, "bench_kernels", fails)
     words = ("--mib", "1", "--rounds", "1", "--op", "sum", "--dtype", "int32")
     code, out, said = here("bench", "kernels", "cpu", *words)
     assert code == 2

@@ -21,7 +21,7 @@ from chunkfold.kernels import all_devices
 from chunkfold.kernels.cache.entries import write_entry
 from chunkfold.kernels.tuning.decode_request import DecodeRequest
 from chunkfold.workflows.cli import COMMANDS, main
-from chunkfold.workflows.cli.devices import _as_json, _details, known_decoding
+from chunkfold.workflows.cli.devices_command import _as_json, _details, known_decoding
 from chunkfold.workflows.results import device_json
 from tests.conftest import DEVICES
 from tests.processes import alive, all_ended

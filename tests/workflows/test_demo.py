@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from chunkfold.workflows import sample
-from chunkfold.workflows.cli import demo
+from chunkfold.workflows.cli import demo_command
 from tests.conftest import DEVICES
 from tests.workflows.test_cli import chunkfold
 
@@ -47,9 +47,9 @@ def test_a_sample_that_was_cut_short_is_written_anew(tmp_path: Path):
 
 
 def test_a_result_that_differs_ends_the_demo_with_1(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(demo, "_agree", lambda op, *_: (op != "max", "as scripted"))
+    monkeypatch.setattr(demo_command, "_agree", lambda op, *_: (op != "max", "as scripted"))
     words = ["--size", "0.004", "--folder", str(tmp_path), "--device", DEVICES[0].spec]
-    done = CliRunner().invoke(demo.command, words)
+    done = CliRunner().invoke(demo_command.demo_command, words)
     assert done.exit_code == 1
     assert done.stdout.count(" NO ") == 2
     assert "2 result(s) differ from NumPy's" in done.stderr
@@ -63,12 +63,12 @@ def test_a_result_that_differs_ends_the_demo_with_1(tmp_path: Path, monkeypatch)
 def test_a_float_result_that_is_off_is_noticed(op: str, error: float, right: bool):
     data = np.random.default_rng(0).uniform(1, 2, 10_000).astype("f8")
     got = getattr(np, op)(data) * (1 + error)
-    assert demo._agree(op, data, got)[0] == right
+    assert demo_command._agree(op, data, got)[0] == right
 
 
-@pytest.mark.parametrize("op", demo.OPS)
+@pytest.mark.parametrize("op", demo_command.OPS)
 def test_an_integer_result_that_is_off_by_one_is_noticed(op: str):
     data = np.arange(1000, dtype="i2")
     got = getattr(np, op)(data)
-    assert demo._agree(op, data, got)[0]
-    assert not demo._agree(op, data, got + 1)[0]
+    assert demo_command._agree(op, data, got)[0]
+    assert not demo_command._agree(op, data, got + 1)[0]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chunkfold import JobError, Monoid
-from chunkfold.workflows.job.key_paths import line_of
+from chunkfold.workflows.job.job_keys import line_of
 from chunkfold.workflows.job.loading import load_job
 from chunkfold.workflows.job.schema import CLUSTERS, Job
 from chunkfold.workflows.job.toml_tables import Slurm

@@ -71,10 +71,10 @@ def test_a_command_asks_several_and_writes_them_by_name(air: xr.DataArray, comma
     ("asks", "said"),
     [
         (["mean --op mean"], "--ask 'mean --op mean' has no name: write 'NAME: OPTIONS'"),
-        (["a: --op mean", "a: --op max"], "--ask 'a' is there twice"),
+        (["a: --op mean", "a: --op max"], "--ask 'a' is given twice"),
         (["a: --sel time=3"], "--ask 'a': --sel says what all questions read: give it beside"),
         (["a: --opp mean"], "--ask 'a': No such option '--opp'"),
-        (["a: --out x.zarr"], "others stand beside --ask"),
+        (["a: --out x.zarr"], "give others outside --ask"),
         (["..: --op mean"], "a question is called '..'"),
         (["a: --where 'x >"], "--ask 'a': No closing quotation"),
         (["a: --op mean", ": --op max"], "a question is called ''"),

@@ -13,7 +13,7 @@ import xarray as xr
 from click.testing import CliRunner
 
 from chunkfold.errors import JobError, PlanError
-from chunkfold.workflows.cli import plan
+from chunkfold.workflows.cli.plan_command import plan_command
 from chunkfold.workflows.job.loading import load_job
 from chunkfold.workflows.selecting import parse_label, parse_sel, parse_selection
 from tests.workflows.test_cli import chunkfold
@@ -108,7 +108,7 @@ def test_a_plan_is_of_what_is_selected(
 ):
     np.save(store.parent / "days.npy", [80, 3, 3])
     monkeypatch.chdir(store.parent)
-    done = CliRunner().invoke(plan.command, [str(store / "a"), "--json", *given])
+    done = CliRunner().invoke(plan_command, [str(store / "a"), "--json", *given])
     if shape:
         assert json.loads(done.stdout)["shape"] == shape
     else:  # of a latitude that descends

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from chunkfold.workflows.cli.reduce import command
-from chunkfold.workflows.cli.run import command as run
-from chunkfold.workflows.cli.spelling import in_shell
+from chunkfold.workflows.cli.messages import in_shell
+from chunkfold.workflows.cli.reduce_command import reduce_command
+from chunkfold.workflows.cli.run_command import run_command as run
 
 SAID = [
     (
@@ -27,7 +27,7 @@ SAID = [
 
 @pytest.mark.parametrize(("library", "shell"), SAID)
 def test_options_are_spelled_as_the_command_has_them(library: str, shell: str):
-    assert in_shell(library, command) == shell
+    assert in_shell(library, reduce_command) == shell
 
 
 def test_a_command_without_an_option_leaves_its_name():

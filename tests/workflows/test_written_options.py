@@ -13,7 +13,8 @@ from chunkfold.kernels import VARIANTS
 from chunkfold.planning.option_table import SECTIONS, meanings
 from chunkfold.planning.option_values import Section, VariantName
 from chunkfold.planning.options import Options
-from chunkfold.workflows.cli import plan, reduction_options
+from chunkfold.workflows.cli import reduction_options
+from chunkfold.workflows.cli.plan_command import plan_command
 from chunkfold.workflows.job.loading import load_job
 from chunkfold.workflows.written_options import WRITTEN
 
@@ -60,8 +61,8 @@ ELSEWHERE = {"edges", "sketch", "mask", "bins"}
 
 
 def in_shell(words: str) -> Options:
-    params = plan.command.make_context("plan", ["a.zarr", *shlex.split(words)]).params
-    return reduction_options.asked_for(**{name: params[name] for name in WRITTEN})
+    params = plan_command.make_context("plan", ["a.zarr", *shlex.split(words)]).params
+    return reduction_options.options_from(**{name: params[name] for name in WRITTEN})
 
 
 def in_job(lines: str, file: Path) -> Options:
@@ -104,6 +105,6 @@ def test_kernel_variants_are_those_there_are():
 
 
 def test_help_has_sections():
-    context = plan.command.make_context("plan", ["a.zarr"])
+    context = plan_command.make_context("plan", ["a.zarr"])
     shown = re.findall(r"^(\w+):$", context.get_help(), re.MULTILINE)
     assert shown == [section.value for section in Section]

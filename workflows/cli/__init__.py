@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 import warnings
-from importlib import import_module, metadata
+from importlib import metadata
 
 import click
 
@@ -33,6 +33,7 @@ from chunkfold.errors import (
 from chunkfold.workflows.cli.messages import (
     COMMANDS,
     command_words,
+    load_command,
     show_warning,
     suggesting,
     tell,
@@ -103,14 +104,10 @@ class _Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name in COMMANDS:
-            command = import_module(f"chunkfold.workflows.cli.{cmd_name}").command
-        elif cmd_name in (plugins := _plugins()):
+            return load_command(cmd_name)
+        if cmd_name in (plugins := _plugins()):
             return _loaded(plugins[cmd_name])
-        else:
-            return None
-        assert isinstance(command, click.Command)
-        command.name = cmd_name  # each module calls its own "command"
-        return command
+        return None
 
 
 def _plugins() -> dict[str, metadata.EntryPoint]:
@@ -180,7 +177,7 @@ class _Interrupts:
 
 
 def _prepare() -> None:
-    """Let the command line tell warnings and logs, and hear interrupts."""
+    """Set up the command line's warnings, logs and interrupts."""
     # What concerns the user comes as an error; distributed's own chatter does not.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     logging.getLogger("chunkfold").addHandler(warned)

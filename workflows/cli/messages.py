@@ -1,8 +1,10 @@
-"""What the command line says of errors and warnings, in the shell's spelling."""
+"""Write the command line's errors and warnings, in the shell's spelling."""
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 
 import click
@@ -27,6 +29,14 @@ COMMANDS = {
 """In the order they are shown in, and what is shown of each."""
 
 
+def load_command(name: str) -> click.Command:
+    """Import the module of a command, and return the command."""
+    command = getattr(import_module(f"chunkfold.workflows.cli.{name}_command"), f"{name}_command")
+    assert isinstance(command, click.Command)
+    command.name = name
+    return command
+
+
 def tell(error: Exception) -> None:
     """Write an error as one sentence, or a line of JSON."""
     said = in_shell_words(str(error))
@@ -46,9 +56,7 @@ def in_shell_words(text: str) -> str:
     name = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     if name not in COMMANDS:
         return text
-    from chunkfold.workflows.cli.spelling import in_shell
-
-    return in_shell(text, import_module(f"chunkfold.workflows.cli.{name}").command)
+    return in_shell(text, load_command(name))
 
 
 def suggesting(error: click.ClickException) -> click.ClickException:
@@ -85,3 +93,49 @@ def command_words() -> str:
     from chunkfold.redaction import shown_address
 
     return " ".join(shown_address(one) for one in sys.argv[1:4] if not one.startswith("-"))
+
+
+_VALUE = r"'[^'{}]*'|\"[^\"{}]*\"|\{[^{}]*\}|[\w.+-]*\w|"
+_PART = r"[\w/.?&'\"{-]"
+"""What an address, a quoted word or a longer name may have before a name."""
+_ENTRY = re.compile(r"'(\w+)': ([\w.]+)")
+
+
+def in_shell(text: str, command: click.Command) -> str:
+    """Return a message with the spelling of a command's options where it has that of the library's.
+
+    What is quoted or part of a path stays as it is.
+
+    >>> flag = click.Option(["--keep-dims"], is_flag=True)
+    >>> told = click.Command("fold", params=[click.Option(["--axis"]), flag])
+    >>> in_shell("axis is 3: give axis='y', keep_dims=True, or another axis=", told)
+    '--axis is 3: give --axis y, --keep-dims, or another --axis'
+    """
+    options = _options(command)
+    if not options:
+        return text
+    names = "|".join(map(re.escape, sorted(options, key=len, reverse=True)))
+    # No word of a sentence but an option's name has an underscore.
+    joined = rf"(?<!{_PART})\w+_\w+(?![\w/.='\"])"
+    text = re.sub(joined, lambda found: options.get(found[0], found[0]), text)
+    text = re.sub(rf"((?:^|: ))({names})(?= (?:is|has|names) )",
+                  lambda found: found[1] + options[found[2]], text)  # fmt: skip
+    given = re.compile(rf"(?<!{_PART})({names})=({_VALUE})(?![\w(])")
+    return given.sub(lambda found: _spelled(options[found[1]], found[2]), text)
+
+
+def _spelled(option: str, value: str) -> str:
+    if value.startswith("{"):
+        value = ",".join(f"{name}={one}" for name, one in _ENTRY.findall(value))
+    bare = value.strip("'\"")
+    return option if bare in ("", "True") else f"{option} {bare}"
+
+
+def _options(command: click.Command) -> Mapping[str, str]:
+    """Return the options of a command by the library's names of them."""
+    found: dict[str, str] = {}
+    for one in command.params:
+        if isinstance(one, click.Option) and one.opts[-1].startswith("--"):
+            name = one.opts[-1].removeprefix("--").replace("-", "_")
+            found |= {str(one.name): one.opts[-1], name: one.opts[-1]}
+    return found

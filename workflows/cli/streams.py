@@ -50,7 +50,7 @@ def _cannot_print(error: OSError) -> None:
 
 
 def _go_on(_: OSError) -> None:
-    """What is told beside the results is not worth a run."""
+    """Ignore the error: a lost message must not end a run."""
 
 
 _DRAWN: dict[str, str] = dict(zip("▁▂▃▄▅▆▇█━╸╺…µ×°", "_.:-=+*#---.ux*", strict=True))  # noqa: RUF001

@@ -1,4 +1,4 @@
-"""Where a job runs: on this host, on a cluster that is there, in Slurm, in Kubernetes."""
+"""Start or find a job's cluster: this host, a running cluster, Slurm, or Kubernetes."""
 
 from __future__ import annotations
 

@@ -15,10 +15,9 @@ from pydantic import BaseModel, ValidationError
 
 from chunkfold.errors import JobError
 from chunkfold.kernels import Monoid
-from chunkfold.workflows.job.key_paths import KeyPath, dotted, line_of
+from chunkfold.workflows.job.job_keys import KeyPath, dotted, expanded, line_of, override
 from chunkfold.workflows.job.schema import CLUSTERS, VERSION, Job, Reduction
 from chunkfold.workflows.job.sources import MARKS
-from chunkfold.workflows.job.variables import expanded, override
 from chunkfold.workflows.parsing import MONOIDS
 from chunkfold.workflows.selecting import with_paths
 
@@ -213,7 +212,7 @@ def _nearest(key: str, known: Sequence[str]) -> str:
 
 
 def _is_path(label: str) -> bool:
-    """Whether labels are said to be in a file or a store, rather than beside the data.
+    """Return whether labels name a file or a store, rather than an array next to the data.
 
     >>> _is_path("time.month"), _is_path("zones.npy"), _is_path("masks.zarr/zones")
     (False, True, True)

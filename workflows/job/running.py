@@ -35,12 +35,12 @@ from chunkfold.workflows.writing import check_writing, write_results
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a job left."""
+    """The results of a job, and the record of its runs."""
 
     reduced: Mapping[str, Results]
-    """Results, by what the output calls their sources."""
+    """Results by the names that the output gives their sources."""
     record: Record
-    """Of which the manifest was made."""
+    """The record that the manifest was made from."""
 
     @property
     def skipped(self) -> Skipped:
@@ -99,7 +99,7 @@ def check_job(job: Job, left_out: dict[str, str] | None = None) -> dict[str, Req
 
 
 def _refuse_clashes(ops: Sequence[str], sources: Mapping[str, Source]) -> None:
-    """Refuse results that would stand where those of another source do, in a Zarr."""
+    """Refuse results that would have the same path in a Zarr as those of another source."""
     below: dict[str, str] = {}
     for key in sources:
         parts = key.split("/")
@@ -110,7 +110,7 @@ def _refuse_clashes(ops: Sequence[str], sources: Mapping[str, Source]) -> None:
             other = below.get(f"{key}/{op}")
             if other is not None:
                 raise JobError(
-                    f"the {op} of {key!r} would stand where results of {other!r} do; "
+                    f"the {op} of {key!r} and results of {other!r} would have the same path; "
                     "name the folder above them with a pattern, or run two jobs"
                 )
 

@@ -87,7 +87,7 @@ def _why_none(patterns: Sequence[str], exclude: Sequence[str], unnamed: Mapping[
         return "; ".join(unnamed.values())
     if exclude:
         return f"exclude {', '.join(map(repr, exclude))} leaves no array of the sources"
-    return f"no array of {', '.join(patterns)} is there any more"
+    return f"no array of {', '.join(patterns)} exists any more"
 
 
 def _members(

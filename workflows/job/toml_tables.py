@@ -19,7 +19,7 @@ from chunkfold.workflows.job.values import (
     Text,
     Texts,
     Word,
-    apart,
+    distinct_paths,
     scheduler,
     slurm_time,
 )
@@ -109,7 +109,8 @@ class Kubernetes(Table):
     namespace: KubeName | None = None
     """That of the context, or of this pod, without it."""
     claims: Annotated[
-        dict[KubeName, Annotated[str, Field(pattern=r"^/[^:\x00-\x1f]+$")]], AfterValidator(apart)
+        dict[KubeName, Annotated[str, Field(pattern=r"^/[^:\x00-\x1f]+$")]],
+        AfterValidator(distinct_paths),
     ] = {}
     """Persistent volume claims that workers read, and where sources say that they are."""
     secrets: list[KubeName] = []

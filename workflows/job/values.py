@@ -137,7 +137,7 @@ TYPES: Mapping[str, Any] = MappingProxyType(
 """Types of options in job files, by their names, where TOML has more than a text for them."""
 
 
-def apart(claims: dict[str, str]) -> dict[str, str]:
+def distinct_paths(claims: dict[str, str]) -> dict[str, str]:
     """See that no two claims are at one path."""
     if len(set(claims.values())) < len(claims):
         raise PlanError("two claims cannot be at one path")

@@ -1,4 +1,4 @@
-"""What all of a fold by key shares: a device, a queue, the numbers of keys and outputs."""
+"""Describe what the parts of a fold by key share: device, queue, numbers of keys and outputs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class KeyedContext:
 
     @property
     def entries(self) -> int:
-        """How many accumulators there are."""
+        """Number of accumulators."""
         return self.keys * self.outputs
 
 

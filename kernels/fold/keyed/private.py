@@ -11,8 +11,8 @@ from chunkfold.kernels.accumulator.partial import Partial
 from chunkfold.kernels.accumulator.sums import Rounded, Rounding
 from chunkfold.kernels.fold.fold import Fold
 from chunkfold.kernels.fold.keyed.context import KeyedContext, numbered_as
-from chunkfold.kernels.fold.keyed.layout import KeyedBox, keys_of_rows, runs_of_keys
-from chunkfold.kernels.fold.keyed.plan import column_jobs, private_plan, private_splits
+from chunkfold.kernels.fold.keyed.keyed_box import KeyedBox, keys_of_rows, runs_of_keys
+from chunkfold.kernels.fold.keyed.keyed_plan import column_jobs, private_plan, private_splits
 from chunkfold.kernels.fold.launch import Input, strided_inputs
 from chunkfold.kernels.fold.shapes import each_shape
 from chunkfold.kernels.program.device_context import device_errors

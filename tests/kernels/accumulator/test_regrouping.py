@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from chunkfold.kernels import Combiner, DeviceContext, Fold, Partial, as_monoid, bind, box, choose
-from chunkfold.kernels.accumulator.regrouping import regrouped
+from chunkfold.kernels.accumulator.grouped_partials import regrouped
 from tests.conftest import DEVICES
 from tests.kernels.fold.test_fold import upload
 

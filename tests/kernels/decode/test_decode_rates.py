@@ -11,7 +11,7 @@ import pytest
 from chunkfold.kernels import Device, DeviceContext
 from chunkfold.kernels.decode import decode_rates, device_decoder
 from chunkfold.kernels.decode.codec_chain import CODECS
-from chunkfold.kernels.decode.decode_rates import DecodeRates, measured
+from chunkfold.kernels.decode.decode_rates import DecodeRates, measured_rates
 from chunkfold.kernels.decode.device_decoder import DeviceDecoder
 from chunkfold.kernels.decode.lz4 import Lz4
 from chunkfold.kernels.decode.stored_chunks import StoredChunks
@@ -35,7 +35,7 @@ def test_both_rates_are_those_of_bytes_decoded(fresh: DeviceContext, codec: str,
     monkeypatch.setattr(DeviceDecoder, "decode", noted)
     # A second for whatever is done: rates are the bytes that it decodes.
     monkeypatch.setattr(decode_rates, "_best", lambda task: (task() and 1.0) or 1.0)
-    found = measured(fresh, codec)
+    found = measured_rates(fresh, codec)
     assert found == DecodeRates(codec, device=decoded[-1] << 20, core=2 << 20)
     assert decoded == [8, 8]  # one round that builds, and the one that took so long
 
@@ -45,7 +45,7 @@ def test_more_chunks_are_decoded_while_that_is_faster(fresh: DeviceContext, monk
     seconds = iter([0.008, 0.016, 0.064])
     monkeypatch.setattr(decode_rates, "_best", lambda _: next(seconds))
     monkeypatch.setattr(decode_rates, "_core_rate", lambda *_: 1.0)
-    found = measured(fresh, "lz4")
+    found = measured_rates(fresh, "lz4")
     assert found is not None
     assert found.device == pytest.approx((32 << 20) / 0.016)
     assert list(seconds) == []
@@ -63,9 +63,9 @@ def test_a_device_without_room_for_more_has_the_rate_of_few(fresh: DeviceContext
     monkeypatch.setattr(decode_rates, "_best", lambda _: 0.001)
     monkeypatch.setattr(decode_rates, "_core_rate", lambda *_: 1.0)
     most = 8
-    assert measured(fresh, "lz4") == DecodeRates("lz4", (8 << 20) / 0.001, 1.0)
+    assert measured_rates(fresh, "lz4") == DecodeRates("lz4", (8 << 20) / 0.001, 1.0)
     most = 0
-    assert measured(fresh, "lz4") is None
+    assert measured_rates(fresh, "lz4") is None
 
 
 def test_a_device_that_decodes_wrong_is_not_measured(fresh: DeviceContext, monkeypatch):
@@ -77,5 +77,5 @@ def test_a_device_that_decodes_wrong_is_not_measured(fresh: DeviceContext, monke
 
     monkeypatch.setitem(device_decoder._KERNELS, "lz4", Wrong)
     monkeypatch.setattr(decode_rates, "_best", lambda _: pytest.fail("measured"))
-    found = measured(fresh, "lz4")
+    found = measured_rates(fresh, "lz4")
     assert found == DecodeRates("lz4", failure="the device decodes known chunks wrong")

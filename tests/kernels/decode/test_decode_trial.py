@@ -14,7 +14,7 @@ from chunkfold.kernels.decode import decode_trial
 from chunkfold.kernels.decode.blosc import Blosc
 from chunkfold.kernels.decode.codec_chain import FILTERS, Filter
 from chunkfold.kernels.decode.decode_trial import tried
-from chunkfold.kernels.decode.filters import FilterKernel
+from chunkfold.kernels.decode.filter_kernel import FilterKernel
 from chunkfold.kernels.decode.lz4 import Lz4
 from chunkfold.kernels.decode.workspace import DeviceChunks, Workspace
 from chunkfold.kernels.decode.zstd import Zstd

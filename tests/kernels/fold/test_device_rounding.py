@@ -16,7 +16,7 @@ from chunkfold.kernels.accumulator.partial import zero_partial
 from chunkfold.kernels.accumulator.sums import Rounded, Rounding
 from chunkfold.kernels.fold import rounding_trial
 from chunkfold.kernels.fold.device_rounding import Rounder
-from chunkfold.kernels.fold.keyed.layout import keyed_box
+from chunkfold.kernels.fold.keyed.keyed_box import keyed_box
 from chunkfold.kernels.fold.rounding_trial import in_passes, rounds_right
 from chunkfold.kernels.tuning.tuning_choice import choose
 from tests.conftest import SHAPES, some, tried

@@ -13,8 +13,7 @@ import pytest
 
 from chunkfold.kernels import DeviceContext
 from chunkfold.kernels.exact.rounding import rounded_ratio
-from chunkfold.kernels.fold import level_trial
-from chunkfold.kernels.fold.levels import Levels, LevelsFold
+from chunkfold.kernels.fold.levels import Levels, LevelsFold, try_levels
 from tests.conftest import DEVICES
 
 pytestmark = [
@@ -128,7 +127,7 @@ def test_extremes_that_devices_may_order_in_two_ways_are_told(opened: DeviceCont
 
 def test_what_a_device_makes_wrong_or_not_at_all_is_found_out(opened: DeviceContext, monkeypatch):
     levels = Levels("mean", "int16", (1, 2, 2), 3)
-    assert level_trial._tried(opened, levels)
+    assert try_levels(opened, levels)
     make = LevelsFold.made
 
     def off_by_one(self: LevelsFold, *given: Any) -> Any:
@@ -136,16 +135,16 @@ def test_what_a_device_makes_wrong_or_not_at_all_is_found_out(opened: DeviceCont
         return [*levels, last + 1]
 
     monkeypatch.setattr(LevelsFold, "made", off_by_one)
-    assert not level_trial._tried(opened, levels)
+    assert not try_levels(opened, levels)
     monkeypatch.undo()
     monkeypatch.setattr(Levels, "options", lambda *_, **__: ["-DCHF_ELEMENT=nothing"])
-    assert not level_trial._tried(opened, levels)
+    assert not try_levels(opened, levels)
 
 
 @pytest.mark.parametrize("factors", [(2, 2), (1, 2, 1, 3), (4,)])
 @pytest.mark.parametrize(("dtype", "op"), [("float32", "mean"), ("uint8", "max")])
 def test_devices_make_right_what_is_tried(opened: DeviceContext, factors, dtype, op):
-    assert level_trial._tried(opened, Levels(op, dtype, factors, 2))
+    assert try_levels(opened, Levels(op, dtype, factors, 2))
 
 
 def test_levels_that_kernels_cannot_make_are_known(opened: DeviceContext):

@@ -10,7 +10,7 @@ import pytest
 
 from chunkfold.kernels import Device, DeviceContext, as_monoid, bind, box
 from chunkfold.kernels.catalogue.histograms import histogram
-from chunkfold.kernels.fold.mapped_readback import lent, shown
+from chunkfold.kernels.fold.readback import lent, shown
 from chunkfold.kernels.fold.waiting import wait
 from tests.kernels.fold.test_fold import fold_for, upload
 

@@ -59,7 +59,7 @@ def defined(made: Accumulator) -> dict[str, set[str]]:
 
 
 def promised(kind: Kind) -> set[str]:
-    names = {"zero", "op", "end", "ends"} if kind.held else set()
+    names = {"zero", "op", "end", "ends"} if kind.stored else set()
     if kind.is_holder:
         names |= {"begin", "step", "begins", "steps"}
     if kind.is_exact and kind.on_vectors:
@@ -69,10 +69,10 @@ def promised(kind: Kind) -> set[str]:
         names |= LOOKS
     says = {
         "firsts": kind.has_firsts,
-        "carries": kind.carries,
-        "keep": kind.keeps,
-        "settle": kind.settles,
-        "ended": kind.leaves and not kind.is_exact,
+        "carries": kind.flushes,
+        "keep": kind.spills,
+        "settle": kind.canonicalises,
+        "ended": kind.stores_vectors and not kind.is_exact,
     }
     return names | {name for name, there in says.items() if there}
 

@@ -14,7 +14,7 @@ from numcodecs import FixedScaleOffset, Shuffle
 from chunkfold.decoding.codecs import room_of
 from chunkfold.errors import PlanError
 from chunkfold.kernels.decode.decode_rates import DecodeRates
-from chunkfold.kernels.decode.zstd import room_bytes as zstd_room_bytes
+from chunkfold.kernels.decode.zstd import zstd_room_bytes
 from chunkfold.planning import blocks, feeding, planner
 from chunkfold.planning.workers import slowest
 from chunkfold.sources.opening import open_source

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chunkfold.kernels import Partial
-from chunkfold.kernels.accumulator.by_group import picked, placed
+from chunkfold.kernels.accumulator.grouped_partials import picked, placed
 from chunkfold.worker.combine_blocks import combined_groups
-from tests.kernels.accumulator.test_by_group import ACCUMULATOR, OUTPUTS, random_partial
+from tests.kernels.accumulator.test_grouped_partials import ACCUMULATOR, OUTPUTS, random_partial
 
 GROUPS = 7
 

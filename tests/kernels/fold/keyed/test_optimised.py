@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chunkfold.kernels import DeviceContext
-from tests.kernels.fold.keyed.test_fold import assert_same, expected, folded
+from tests.kernels.fold.keyed.test_keyed_fold import assert_same, expected, folded
 
 
 @pytest.mark.parametrize("dtype", ["uint32", "uint64", "int64"])

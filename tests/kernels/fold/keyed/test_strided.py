@@ -9,7 +9,7 @@ import pytest
 
 from chunkfold.kernels import DeviceContext, KeyedFold, Monoid, as_monoid, bind, keyed_box
 from chunkfold.kernels.expressions.library import first, rank_high
-from chunkfold.kernels.fold.keyed.plan import MOST_OUTPUTS
+from chunkfold.kernels.fold.keyed.keyed_plan import MOST_OUTPUTS
 from chunkfold.kernels.geometry import BY_KEY
 from chunkfold.kernels.strides import strides_along
 from tests.conftest import shaped

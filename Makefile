@@ -91,7 +91,8 @@ typecheck: $(TESTED) typing ## Check types
 	@$(BIN)/mypy -p chunkfold
 
 # Links to the pages, laid out as here, so that they may link to each other the same way.
-docs: $(VENV)/.docs typing ## Build the documentation, every link checked, into build/site
+docs: $(VENV)/.docs typing ## Build the documentation, every link and drawing checked, into build/site
+	@$(BIN)/python docs/rooms.py --check
 	@mkdir -p build/docs
 	@find build/docs -type l -delete
 	@ln -s $(CURDIR)/README.md $(CURDIR)/CHANGELOG.md $(CURDIR)/CONTRIBUTING.md $(CURDIR)/docs \

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from fractions import Fraction
 from pathlib import Path
@@ -137,6 +138,47 @@ def test_pages_print_what_they_say(
         else:
             weighted = air.weighted(names["weights"]).mean(("lat", "lon"))
             np.testing.assert_allclose(names["daily"]["mean"], weighted, rtol=1e-12)
+
+
+NAMED = re.compile(r"`(\w+)`\s+\(`([\w/]+\.py)`\)")
+FILE = re.compile(r"`([\w/]+\.(?:py|c|cl|clh))`")
+LAYERS = ("kernels", "pipeline", "workflows")
+
+
+def defined(path: Path) -> set[str]:
+    """Return the names that a module defines."""
+    names = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            each = (one for target in targets for one in ast.walk(target))
+            names |= {one.id for one in each if isinstance(one, ast.Name)}
+    return names
+
+
+def test_functions_that_a_page_names_are_defined_in_the_modules_that_it_names():
+    found = NAMED.findall((ROOT / "docs" / "how-it-works.md").read_text())
+    assert len(found) > 40
+    assert not {(name, path) for name, path in found if name not in defined(ROOT / path)}
+
+
+@pytest.mark.parametrize(
+    "page", ["docs/how-it-works.md", "docs/for-developers.md", "docs/adding.md", "CONTRIBUTING.md"]
+)
+def test_files_that_a_page_names_exist(page: str):
+    text = re.sub(r"(?ms)^```diff\n.*?^```", "", (ROOT / page).read_text())
+    files = [
+        str(path.relative_to(ROOT))
+        for folder in (*LAYERS, "tests", "benchmarks", "docs")
+        for path in (ROOT / folder).rglob("*.*")
+    ]
+    assert not {
+        name
+        for name in FILE.findall(text)
+        if not any(f"/{file}".endswith(f"/{name}") for file in files)
+    }
 
 
 LINK = re.compile(r"\]\(([^()\s:]*\.md)?#([^()\s]+)\)")

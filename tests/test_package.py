@@ -193,8 +193,8 @@ def test_planning_touches_no_device_and_no_cluster():
 
 
 @pytest.mark.parametrize("layer", ROOMS)
-def test_rooms_are_in_the_page_on_how_it_works(layer: str):
-    text = (ROOT / "docs" / "how-it-works.md").read_text()
+def test_rooms_are_in_the_page_for_developers(layer: str):
+    text = (ROOT / "docs" / "for-developers.md").read_text()
     listed = re.findall(r"^\| `(\w+)/` \|", text, re.MULTILINE)
     rooms = [name for name in ROOMS[layer] if name not in ("ladder", "bench")]
     assert [name for name in listed if name in rooms] == rooms

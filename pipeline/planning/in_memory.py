@@ -14,6 +14,7 @@ from chunkfold.planning.broadcast_inputs import MOST_BYTES
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaves import leaf_elements
 from chunkfold.planning.request import Request
+from chunkfold.planning.rules import Rule, applies
 from chunkfold.planning.workers import Terms
 from chunkfold.units import size_text
 
@@ -34,7 +35,8 @@ def keepable(request: Request, layout: Layout, terms: Terms, *, once: bool = Fal
     elements that are grouped by their own values.
     """
     if (
-        request.numbering is not None
+        not applies(Rule.KEPT_ELEMENTS)
+        or request.numbering is not None
         or layout.coarsened
         or not (once or layout.most_outputs >= LEAST_OUTPUTS)
     ):

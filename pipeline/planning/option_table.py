@@ -17,7 +17,6 @@ from typing import Annotated, Any, TypedDict, get_type_hints
 
 from chunkfold.kernels import Monoid
 from chunkfold.planning.coarsening import Boundary
-from chunkfold.planning.conditions import Where
 from chunkfold.planning.option_values import (
     Check,
     DecodeOn,
@@ -27,6 +26,7 @@ from chunkfold.planning.option_values import (
     Section,
     SelMethod,
     VariantName,
+    Where,
     as_given,
     cast_dtype,
     check_by_type,

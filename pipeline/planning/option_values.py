@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -216,3 +218,20 @@ def shown_value(name: str, value: Any) -> str:
         names = [one.name if isinstance(one, Monoid) else one for one in ops]
         return repr(names[0] if alone else names)
     return repr(shown_address(value)) if isinstance(value, str) else reprlib.repr(value)
+
+
+Where = Any
+"""A condition of elements: a function of symbols, or its text; or a mask, an array of bools; or a
+tuple of these."""
+
+
+def is_condition(where: Any) -> bool:
+    """Tell if it is a condition, rather than a mask."""
+    return isinstance(where, str) or callable(where)
+
+
+def all_of(conditions: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
+    """Return a condition that holds where all of these do."""
+    if len(conditions) == 1:
+        return conditions[0]
+    return lambda *elements: functools.reduce(operator.and_, (one(*elements) for one in conditions))

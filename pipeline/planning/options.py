@@ -15,12 +15,13 @@ from chunkfold.kernels.catalogue.named import checking_weights
 from chunkfold.kernels.expressions.parsed import parsed
 from chunkfold.planning.broadcast_inputs import weighted
 from chunkfold.planning.coarsening import check_windows
-from chunkfold.planning.conditions import all_of, is_condition
 from chunkfold.planning.option_table import Op, OptionTable
 from chunkfold.planning.option_values import (
+    all_of,
     cast_dtype,
     check_names,
     check_sel,
+    is_condition,
     is_default,
     memory_bytes,
     refuse_ddof,

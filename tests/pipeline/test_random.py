@@ -20,7 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkfold as cf
-from chunkfold.planning import planner, preaggregation
+from chunkfold.planning import planner, preaggregation, rules
+from chunkfold.planning.rules import Rule
 from tests.conftest import SHORT
 from tests.exactly import expected, nearest
 from tests.pipeline.sources.test_contract import entries
@@ -273,3 +274,19 @@ def test_any_reduction_is_as_python_has_it(case: Case, folder: Path):
             found[place] != found[place] and want[place] != want[place]
         )
         assert same, (place, found[place], want[place])
+
+
+@pytest.mark.parametrize("rule", [*Rule, "all"])
+@pytest.mark.timeout(max(300, 5 * CASES))
+@settings(max_examples=max(1, CASES // 4))
+@given(case=cases())
+def test_no_rule_changes_a_bit(case: Case, folder: Path, rule: str):
+    path, values = stored(case, folder)
+    if not selected(values, case.selection).size:
+        return
+    found = np.asarray(cf.reduce(path, case.op, **case.asked()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(rules.VARIABLE, str(rule))
+        without = np.asarray(cf.reduce(path, case.op, **case.asked()))
+    assert (found.dtype, found.shape) == (without.dtype, without.shape)
+    assert found.tobytes() == without.tobytes()

@@ -260,7 +260,7 @@ def test_pairs_leave_nan_out_as_one_array_does():
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (lambda of: of["packed"].T, "its axes are in another order"),
+        (lambda of: of["packed"].T, "xarray has its axes in another order"),
         (lambda of: of["when"], "values are decoded to datetime64[ns] in a way of xarray's own"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 import zarr
 
 import chunkfold as cf
-from chunkfold.planning import leaves, planner, workers
+from chunkfold.planning import leaves, planner, rules, workers
 from tests.pipeline.planning.test_preaggregation import same
 
 pytestmark = pytest.mark.unoptimised
@@ -65,7 +65,7 @@ def test_results_are_those_of_smaller_leaves(path: str, monkeypatch, given: dict
     given = {"by": MONTHS, "axis": 0, **given}
     larger = cf.plan(path, ops, **given).leaf_bytes
     got = cf.reduce(path, ops, **given)
-    monkeypatch.setattr(leaves, "LARGER_BYTES", ())
+    monkeypatch.setenv(rules.VARIABLE, "larger_leaves")
     assert cf.plan(path, ops, **given).leaf_bytes < larger
     same(got, cf.reduce(path, ops, **given))
 

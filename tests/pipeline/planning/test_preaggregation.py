@@ -11,7 +11,7 @@ import zarr
 from distributed import Client
 
 import chunkfold as cf
-from chunkfold.planning import preaggregation, workers
+from chunkfold.planning import preaggregation, rules, workers
 from chunkfold.planning.work import Work
 from chunkfold.worker import question_folds, ring
 from tests.conftest import DEVICES
@@ -51,7 +51,7 @@ def is_factored(path: str, **given: Any) -> bool:
 
 def one_by_one(monkeypatch, path: str, **given: Any) -> Any:
     with monkeypatch.context() as patched:
-        patched.setattr(preaggregation, "LEAST_WEIGHED", 1 << 40)
+        patched.setenv(rules.VARIABLE, "factored_weights")
         assert not is_factored(path, **given)
         return cf.reduce(path, OPS, **given)
 
@@ -163,7 +163,7 @@ def in_rows(path: str, ops: list[str], **given: Any) -> bool:
 
 def by_key(monkeypatch, path: str, ops: list[str], **given: Any) -> Any:
     with monkeypatch.context() as patched:
-        patched.setattr(preaggregation, "LEAST_GROUPED", 1 << 40)
+        patched.setenv(rules.VARIABLE, "labelled_rows")
         assert not in_rows(path, ops, **given)
         return cf.reduce(path, ops, **given)
 
@@ -298,7 +298,7 @@ def test_without_memory_for_rows_elements_are_folded_by_key(tmp_path: Path, monk
     needed = cf.plan(path, GROUPED_OPS, by=ZONES).memory.total
     assert in_rows(path, GROUPED_OPS, by=ZONES)
     with monkeypatch.context() as patched:
-        patched.setattr(preaggregation, "LEAST_GROUPED", 1 << 40)
+        patched.setenv(rules.VARIABLE, "labelled_rows")
         least = cf.plan(path, GROUPED_OPS, by=ZONES, memory=needed - 1).memory.total
     assert least < needed
     given = {"by": ZONES, "memory": least}

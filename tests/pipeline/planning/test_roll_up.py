@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkfold as cf
-from chunkfold.planning import blocks, planner, roll_up, workers
+from chunkfold.planning import blocks, planner, roll_up, rules, workers
 from chunkfold.planning.questions import Question
 from chunkfold.planning.work import Work
 from tests.conftest import DEVICES
@@ -111,6 +111,16 @@ def test_each_has_the_bits_that_it_has_alone(
     found = cf.reduce(stores / name, questions, **common)
     for one, question in questions.items():
         same(found[one], alone(stores / name, question, **common))
+
+
+def test_none_is_made_of_another_without_the_rule(stores: Path, monkeypatch: pytest.MonkeyPatch):
+    questions = {"map": cf.ask("sum", axis=0), "whole": cf.ask("sum")}
+    assert made_of(stores / "narrow", questions) == {"whole": "map"}
+    found = cf.reduce(stores / "narrow", questions)
+    monkeypatch.setenv(rules.VARIABLE, "roll_up")
+    assert made_of(stores / "narrow", questions) == {}
+    for name, one in cf.reduce(stores / "narrow", questions).items():
+        same(one, found[name])
 
 
 def test_questions_are_made_of_the_coarsest_that_has_all_they_need(stores: Path):

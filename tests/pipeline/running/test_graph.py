@@ -17,7 +17,7 @@ from distributed import Client
 
 import chunkfold as cf
 import chunkfold.xarray
-from chunkfold.planning import blocks, output_chunks, planner
+from chunkfold.planning import blocks, output_chunks, planner, rules
 from chunkfold.planning.blocks import Tree
 from chunkfold.worker import tasks
 from chunkfold.worker.block_report import Report
@@ -107,7 +107,7 @@ def test_elements_are_chosen_where_one_read_is_enough(dtype: str, monkeypatch: p
 
 
 def test_several_reads_are_refused(path: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(planner, "keepable", lambda *_, **__: False)
+    monkeypatch.setenv(rules.VARIABLE, "kept_elements")
     with pytest.raises(cf.ChunkfoldError, match="median: the data are read up to 2 times"):
         cf.reduce(path, "median", compute=False)
 

@@ -10,7 +10,7 @@ import pytest
 import zarr
 
 from chunkfold.kernels.fold.levels import LevelsFold
-from chunkfold.planning import blocks, planner, work
+from chunkfold.planning import blocks, planner, rules
 from chunkfold.workflows.pyramid import pyramid
 from tests.workflows.test_pyramid import hard, image
 
@@ -60,7 +60,7 @@ def test_levels_are_those_of_partials(tmp_path: Path, monkeypatch, made, dtype: 
     assert any(made)
     assert all(made) == (dtype != "f4")
     made.clear()
-    monkeypatch.setattr(work, "kernel_levels", lambda _: None)
+    monkeypatch.setenv(rules.VARIABLE, "device_levels")
     assert bits(pyramid(path, tmp_path / "c", 4, op)) == fast
     assert not made
 

@@ -19,12 +19,11 @@ from chunkfold.kernels import Fold
 from chunkfold.kernels.device.callers_queue import CallersQueue, runs_here
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.fold.launch import Launcher
-from chunkfold.planning import blocks
+from chunkfold.planning import blocks, rules
 from chunkfold.reading import readers
 from chunkfold.running import backend
 from chunkfold.sources.zarr_source import ZarrSource
 from chunkfold.worker import per_thread, thread_fold, totals, worker_device
-from chunkfold.worker.per_thread import PerThread
 from chunkfold.worker.thread_fold import FoldInTurn, ThreadFold
 
 SHAPE, CHUNKS = (40, 60, 50), (8, 60, 50)
@@ -64,7 +63,7 @@ def wild(dtype: str = "f4") -> np.ndarray:
 
 
 def without_thread_folds(monkeypatch) -> None:
-    monkeypatch.setattr(PerThread, "suit", lambda *_: False)
+    monkeypatch.setenv(rules.VARIABLE, "fold_where_read")
 
 
 @pytest.mark.parametrize(

@@ -247,7 +247,7 @@ WRITERS = {
     "sample.py", "zarr_tiles.py",
 }  # fmt: skip
 """Modules of workflows/ that write Zarr, and so know zarr-python."""
-PEERS = {"demo.py"}
+PEERS = {"demo_command.py"}
 """Those that read as people do without chunkfold, to compare."""
 
 

@@ -1,8 +1,8 @@
 """Options as people write them, on the command line and in job files: one table for both.
 
 A flag, a number or a word of a few in the library's table is written as it is. Others have rows in
-`FORMS`, which say how texts become values. `cli/common_options.py` makes click's options of all rows,
-`job/schema.py` makes keys of job files.
+`FORMS`, which say how texts become values. `cli/common_options.py` makes click's options of all
+rows, `job/schema.py` makes keys of job files.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from chunkfold.planning.broadcast_inputs import MOST_BYTES
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaves import leaf_elements
 from chunkfold.planning.request import Request
-from chunkfold.planning.rules import Rule, applies
+from chunkfold.planning.rules import PlanRule, applies
 from chunkfold.planning.workers import Terms
 from chunkfold.units import size_text
 
@@ -35,7 +35,7 @@ def keepable(request: Request, layout: Layout, terms: Terms, *, once: bool = Fal
     elements that are grouped by their own values.
     """
     if (
-        not applies(Rule.KEPT_ELEMENTS)
+        not applies(PlanRule.KEPT_ELEMENTS)
         or request.numbering is not None
         or layout.coarsened
         or not (once or layout.most_outputs >= LEAST_OUTPUTS)

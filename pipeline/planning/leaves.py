@@ -13,7 +13,7 @@ from chunkfold.grid import Axis
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.request import Request
-from chunkfold.planning.rules import Rule, applies
+from chunkfold.planning.rules import PlanRule, applies
 from chunkfold.planning.workers import Terms, slow_by_key
 from chunkfold.sources.source import Source
 
@@ -193,7 +193,7 @@ def larger_leaves(
     usual_bytes
         Decoded bytes of usual leaves, at most.
     """
-    if not applies(Rule.LARGER_LEAVES) or request.keeping or not slow_by_key(terms.kinds):
+    if not applies(PlanRule.LARGER_LEAVES) or request.keeping or not slow_by_key(terms.kinds):
         return None
     usual = cut(usual_bytes)[0]
     if usual.coarsened or not usual.elements:

@@ -22,7 +22,7 @@ from chunkfold.planning.grouping import AnyKeys
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_boxes import Inputs
 from chunkfold.planning.rows import MOST_OPEN, Rows
-from chunkfold.planning.rules import Rule, applies
+from chunkfold.planning.rules import PlanRule, applies
 from chunkfold.planning.tiles import Combine
 from chunkfold.planning.workers import slow_by_key
 
@@ -128,7 +128,7 @@ def factored_weights(
     nothing but exact sums may be asked for. `held` are inputs that follow `staged` others: weights,
     a mask, or weights and then a mask.
     """
-    if layout.coarsened or not applies(Rule.FACTORED_WEIGHTS):
+    if layout.coarsened or not applies(PlanRule.FACTORED_WEIGHTS):
         return None
     weights, *others = held
     rows = Rows.of(layout, weights.axes, Inputs(staged=staged, held=tuple(others)))
@@ -180,7 +180,7 @@ def labelled_rows(
     """
     if not isinstance(keys, Keys) or layout.coarsened or not slow_by_key(kinds):
         return None
-    if not applies(Rule.LABELLED_ROWS):
+    if not applies(PlanRule.LABELLED_ROWS):
         return None
     inputs = Inputs(accumulator.uses_index, staged, tuple(held))
     made = LabelledRows(Rows.of(layout, keys.axes, inputs), accumulator, keys)

@@ -19,7 +19,7 @@ from chunkfold.planning.broadcast_inputs import BroadcastInput
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.preaggregation import LEAST_GROUPED, MOST_BYTES
 from chunkfold.planning.request import Request
-from chunkfold.planning.rules import Rule, applies
+from chunkfold.planning.rules import PlanRule, applies
 from chunkfold.planning.workers import Terms, slow_by_key
 
 _COUNT = Component("", (ELEMENTS,))
@@ -146,7 +146,7 @@ def with_roll_ups(request: Request, terms: Terms) -> Request:
     for place, own in enumerate(order[1:], 1):
         smallest_first = sorted(order[:place], key=sizes.__getitem__)
         each = (_made_of(requests, own, finer, terms) for finer in smallest_first)
-        found = each if applies(Rule.ROLL_UP) else ()
+        found = each if applies(PlanRule.ROLL_UP) else ()
         made[own] = next((one for one in found if one is not None), None)
     first, *others = (_with(one, made.get(n)) for n, one in enumerate(requests))
     return replace(first, beside=tuple(others)) if others else first

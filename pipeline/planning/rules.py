@@ -14,7 +14,7 @@ from chunkfold.errors import PlanError
 VARIABLE = "CHUNKFOLD_WITHOUT_RULES"
 
 
-class Rule(StrEnum):
+class PlanRule(StrEnum):
     """A rule, with the module that applies it."""
 
     LARGER_LEAVES = "larger_leaves"
@@ -37,7 +37,7 @@ class Rule(StrEnum):
     """Fold pieces in the threads that read them (worker/per_thread)."""
 
 
-def applies(rule: Rule) -> bool:
+def applies(rule: PlanRule) -> bool:
     """Return whether a rule is switched on in this process.
 
     Raises
@@ -49,7 +49,7 @@ def applies(rule: Rule) -> bool:
     if not given:
         return True
     names = {name.strip() for name in given.split(",")} - {""}
-    known = {one.value for one in Rule}
+    known = {one.value for one in PlanRule}
     if unknown := names - known - {"all"}:
         raise PlanError(
             f"{VARIABLE} names {', '.join(sorted(unknown))}, which is no rule: name some of "

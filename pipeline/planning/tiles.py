@@ -18,7 +18,7 @@ from chunkfold.kernels.catalogue.window_modes import window_modes
 from chunkfold.kernels.dtypes import COUNT
 from chunkfold.kernels.exact.limbs import SPECIALS
 from chunkfold.kernels.fold.levels import OPS, Levels
-from chunkfold.planning.rules import Rule, applies
+from chunkfold.planning.rules import PlanRule, applies
 
 if TYPE_CHECKING:
     from chunkfold.planning.layout import Layout
@@ -141,7 +141,7 @@ def are_rounded(request: Request, terms: Terms, layout: Layout, accumulator: Acc
     """Tell whether blocks finish tiles that are whole there, so that devices can round results."""
     statistics = request.bound(fp64=terms.fp64).statistics
     return (
-        applies(Rule.DEVICE_ROUNDING)
+        applies(PlanRule.DEVICE_ROUNDING)
         and not terms.kinds <= _SHARING
         and request.groups * layout.most_outputs >= LEAST_OUTPUTS
         and layout.elements > 0
@@ -262,7 +262,7 @@ def kernel_levels(plan: Plan) -> Levels | None:
     """
     request, layout = plan.request, plan.layout
     options, (source, *others) = request.options, request.sources
-    if not applies(Rule.DEVICE_LEVELS):
+    if not applies(PlanRule.DEVICE_LEVELS):
         return None
     if others or request.held or request.keys is not None or layout.reduced or layout.gathers:
         return None

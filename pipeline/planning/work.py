@@ -27,7 +27,7 @@ from chunkfold.planning.leaf_objects import ListingTerms
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.preaggregation import Preaggregation, preaggregated
 from chunkfold.planning.roll_up import RollUp
-from chunkfold.planning.rules import Rule, applies
+from chunkfold.planning.rules import PlanRule, applies
 from chunkfold.planning.tiles import TileFinishing, finishing_of, kernel_levels
 from chunkfold.settings import retry_seconds
 from chunkfold.sources.dask_division import Division, Own
@@ -167,7 +167,7 @@ class Work:
         """
         partial_bytes = self.accumulator.nbytes * self.groups * self.layout.most_outputs
         if (
-            not (isinstance(self.keys, Keys) and applies(Rule.SOME_GROUPS))
+            not (isinstance(self.keys, Keys) and applies(PlanRule.SOME_GROUPS))
             or partial_bytes < LARGE_BYTES
             or self.choosers
             or (self.finishing is not None and block.parts == (0, self.layout.parts))

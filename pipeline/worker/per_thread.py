@@ -16,7 +16,7 @@ from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from functools import partial
 
 from chunkfold.kernels import Accumulator, Fold, Partial, Tuning
-from chunkfold.planning.rules import Rule, applies
+from chunkfold.planning.rules import PlanRule, applies
 from chunkfold.planning.work import Work
 from chunkfold.reading.reads import OutputBox, all_in_turn
 from chunkfold.worker.thread_fold import (
@@ -78,7 +78,7 @@ class PerThread:
         least = self._readers * _LEAST_PIECES * self._piece_bytes
         return (
             self._able
-            and applies(Rule.FOLD_WHERE_READ)
+            and applies(PlanRule.FOLD_WHERE_READ)
             and output_box.outputs == 1
             and not output_box.by_cell
             and not accumulator.uses_index

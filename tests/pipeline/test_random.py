@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import chunkfold as cf
 from chunkfold.planning import planner, preaggregation, rules
-from chunkfold.planning.rules import Rule
+from chunkfold.planning.rules import PlanRule
 from tests.conftest import SHORT
 from tests.exactly import expected, nearest
 from tests.pipeline.sources.test_contract import entries
@@ -276,7 +276,7 @@ def test_any_reduction_is_as_python_has_it(case: Case, folder: Path):
         assert same, (place, found[place], want[place])
 
 
-@pytest.mark.parametrize("rule", [*Rule, "all"])
+@pytest.mark.parametrize("rule", [*PlanRule, "all"])
 @pytest.mark.timeout(max(300, 5 * CASES))
 @settings(max_examples=max(1, CASES // 4))
 @given(case=cases())

@@ -56,13 +56,12 @@ def device_decoding(request: Request, terms: Terms) -> DeviceDecoding:
     """
     wanted, refused = request.options.decode, _why_host(request.sources, terms)
     if wanted == "device" and refused and terms.kinds:
-        raise PlanError(
-            f"decode is 'device', but {refused}: leave decode out, or let the host do it"
-        )
+        raise PlanError(f"decode is 'device', but {refused}; give decode='auto' or 'host'")
     if all(source.as_it_is for source in request.sources):
         return DeviceDecoding(used=False, because="")
     if wanted == "host" or refused:
-        return DeviceDecoding(used=False, because=refused or "decode is 'host'")
+        because = "decode is 'host'" if wanted == "host" else refused
+        return DeviceDecoding(used=False, because=because)
     if wanted == "auto" and (few := _why_too_few(request.sources)):
         return DeviceDecoding(used=False, because=few)
     rates = {one.codec: one for one in terms.decode_rates}
@@ -118,7 +117,7 @@ def _codecs(sources: Sequence[Source]) -> tuple[str, ...]:
 def _why_host(sources: Sequence[Source], terms: Terms) -> str:
     """Say why devices cannot decode; empty if they can."""
     if not terms.own_memory and terms.kinds == {"cpu"}:
-        return "a CPU device has the host's cores, which decode: nothing is measured"
+        return "CPU devices have the host's cores, which decode"
     if not terms.own_memory:
         return "devices share the host's memory, whose cores decode"
     if terms.not_decoding:

@@ -11,6 +11,7 @@ import numpy as np
 
 from chunkfold.kernels.accumulator.traits import traits_of
 from chunkfold.planning.leaves import repeats
+from chunkfold.plural import counted
 from chunkfold.printable import printable
 from chunkfold.units import size_text
 
@@ -52,17 +53,16 @@ def _work(plan: Plan) -> Iterator[str]:
     """Say who does how much of it, and in how much memory."""
     memory = plan.memory
     yield (
-        f"blocks    {len(plan.blocks):,} task(s) on {plan.terms.workers} worker(s), "
-        f"{plan.threads} at once on each, {plan.readers} threads reading"
-        + (f", {plan.requests} requests in flight" if memory.fetching else "")
+        f"blocks    {counted(len(plan.blocks), 'task')}, {counted(plan.terms.workers, 'worker')} "
+        f"({counted(plan.threads, 'task')} at a time, {counted(plan.readers, 'reader thread')}"
+        + (f", {plan.requests} requests in flight)" if memory.fetching else ")")
     )
     used, because = plan.device_decoding
     if because:
         yield f"decoding  on the {'device' if used else 'host'}: {because}"
-    yield (
-        f"tree      {plan.tree.levels} level(s) of combines, {plan.tree.fan_in} partials each; "
-        f"{plan.layout.tiles:,} root(s)"
-    )
+    combines = f"{counted(plan.tree.levels, 'level')} of combines, {plan.tree.fan_in} partials each"
+    tiles = counted(plan.layout.tiles, "tile")
+    yield f"tree      {combines if plan.tree.levels else 'nothing to combine'}; {tiles} of outputs"
     yield (
         f"memory    at most {size_text(memory.total)} a worker: "
         f"staging {size_text(memory.staging)}, decoding {size_text(memory.decoding)}, "
@@ -142,7 +142,7 @@ def _results(plan: Plan) -> Iterator[str]:
     outputs = plan.groups * plan.layout.outputs
     if plan.request.streams:
         coarser = plan.request.levels - (not plan.request.modes)
-        levels = f", and {coarser} coarser level(s)" * (coarser > 0)
+        levels = f", and {counted(coarser, 'coarser level')}" * (coarser > 0)
         named = ", ".join(plan.request.options.names)
         yield f"results   {outputs:,} of {named}{levels}: they leave tile by tile, none is kept"
     elif outputs > 1:

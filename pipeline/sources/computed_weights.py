@@ -75,6 +75,13 @@ def _numbers(text: str, name: str, data: Named) -> DecodedArray:
             f"weights {text!r}: {name!r} of {data.name} is {found.values.dtype} along "
             f"{found.dims}; weights are made of numbers whose axes have names"
         )
+    missing = np.argwhere(np.isnan(found.values))
+    if len(missing):
+        raise PlanError(
+            f"weights {text!r}: {name!r} of {data.name} is missing at index "
+            f"{', '.join(map(str, missing[0]))}, because it holds NaN or its fill value; weights "
+            "need all values: mend the coordinate, or give the weights as an array"
+        )
     return found
 
 

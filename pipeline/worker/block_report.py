@@ -15,6 +15,7 @@ from typing import Any
 from chunkfold.bad_chunks import Skipped, total_skipped
 from chunkfold.kernels import Device
 from chunkfold.kernels.fold.profile import Profile, merged
+from chunkfold.plural import counted
 from chunkfold.sources.absent_objects import AbsentRuns
 from chunkfold.sources.absent_objects import together as missed_together
 from chunkfold.stores.requests import Requests
@@ -95,7 +96,7 @@ class DeviceReport:
     def __repr__(self) -> str:
         where = f" on {', '.join(self.workers)}" if self.workers else ""
         return (
-            f"<DeviceReport {self.device.spec}{where}: {self.blocks} block(s), "
+            f"<DeviceReport {self.device.spec}{where}: {counted(self.blocks, 'block')}, "
             f"{size_text(self.nbytes)}, {self.variant}>"
         )
 

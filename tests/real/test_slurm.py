@@ -135,7 +135,7 @@ def test_a_job_starts_its_workers_in_slurm(environment, job: Path):
 @pytest.mark.parametrize(
     ("more", "code", "sentence"),
     [
-        ("directives=['--begin=now+1hour']", 4, "only 0 of 1 worker(s) came within 3 s"),
+        ("directives=['--begin=now+1hour']", 4, "only 0 of 1 worker came within 3 s"),
         (
             "partition='nowhere'",
             2,

@@ -52,7 +52,7 @@ def test_a_result_that_differs_ends_the_demo_with_1(tmp_path: Path, monkeypatch)
     done = CliRunner().invoke(demo_command.demo_command, words)
     assert done.exit_code == 1
     assert done.stdout.count(" NO ") == 2
-    assert "2 result(s) differ from NumPy's" in done.stderr
+    assert "2 results differ from NumPy's" in done.stderr
 
 
 @pytest.mark.parametrize(

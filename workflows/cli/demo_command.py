@@ -13,6 +13,7 @@ from chunkfold.api import submit
 from chunkfold.errors import PlanError
 from chunkfold.kernels.cache.folders import cache_folder
 from chunkfold.kernels.exact.rounding import sum_bound
+from chunkfold.plural import counted
 from chunkfold.running.run import Run
 from chunkfold.sources.zarr_arrays import AnyArray
 from chunkfold.units import size_text
@@ -74,7 +75,7 @@ def demo_command(
                 seconds = time.monotonic() - began
             wrong += _show(name, array, run, results, seconds)
     if wrong:
-        err.print(f"[bold red]{wrong} result(s) differ from NumPy's[/]")
+        err.print(f"[bold red]{counted(wrong, 'result')} differ from NumPy's[/]")
         ctx.exit(EXIT_FAULT)
     out.print("every result agrees with NumPy's")
 

@@ -19,6 +19,7 @@ from chunkfold.cluster.local_cluster import chosen_devices
 from chunkfold.cluster.security import ROLES, check, configured, page_settings, tls_settings
 from chunkfold.errors import ClusterError, PlanError
 from chunkfold.planning.workers import THREADS, posts
+from chunkfold.plural import counted
 from chunkfold.settings import dashboard_address
 from chunkfold.workflows.clients import QUIET, local_client
 from chunkfold.workflows.job import kubernetes
@@ -211,7 +212,7 @@ def _await(client: Client, workers: int, seconds: float) -> None:
     except TimeoutError:
         there = len(client.scheduler_info(n_workers=-1)["workers"])
         raise ClusterError(
-            f"only {there} of {workers} worker(s) came within {seconds:.0f} s; "
+            f"only {there} of {counted(workers, 'worker')} came within {seconds:.0f} s; "
             "look at their logs, or raise cluster.wait"
         ) from None
 

@@ -15,6 +15,7 @@ import tempfile
 import threading
 from collections import Counter, defaultdict
 from pathlib import Path
+from types import FrameType
 
 import numpy as np
 import zarr
@@ -84,7 +85,7 @@ def entered() -> dict[str, int]:
         zarr.create_array(path, data=values, chunks=(32, 64, 64))
         cf.reduce(path, "mean", axis=0)
 
-        def seen(frame, event, _):
+        def seen(frame: FrameType, event: str, _: object) -> None:
             if event == "call":
                 name = os.path.realpath(frame.f_code.co_filename)
                 if name.startswith(f"{ROOT}/") and ".venv" not in name:

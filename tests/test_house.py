@@ -1,6 +1,6 @@
 """The code stays as small, and as plainly divided, as it was once made.
 
-Each bound is what was reached. A change that needs more raises it by a line that names the feature.
+Each bound is what was reached. A feature that needs more raises it, and its commit says which.
 """
 
 from __future__ import annotations
@@ -11,8 +11,21 @@ import pytest
 
 from tests.house import entered_elsewhere, measured
 
-BOUNDS = {}
-ENTERED = {}
+BOUNDS = {
+    "modules": 444,
+    "module names that stand twice": 6,
+    "functions in two modules": 7,
+    "docstrings in dialect": 0,
+    "files that know absence": 65,
+    "files that know groups": 57,
+    "files that know several reads": 30,
+    "files that know windows": 53,
+    "files that know levels": 29,
+}
+ENTERED = {
+    "modules entered": 147,
+    "modules of planning entered": 19,
+}
 _measured = functools.cache(measured)
 
 

@@ -15,6 +15,8 @@ import numpy as np
 from chunkfold.decoding.codecs import NUMCODECS, Codec, StoredBytes, most_stored
 from chunkfold.kernels.decode.codec_chain import FILTERS, PLAIN, CodecChain, Filter
 
+_NUMBERS = "biufcmM"
+"""Kinds of dtypes whose elements are numbers or times."""
 _ARITHMETIC_BYTES = 16
 """Bytes of the two quotients and sums that a scale and an offset make from an element."""
 
@@ -35,16 +37,23 @@ def filter_codec(settings: Mapping[str, Any]) -> Codec | None:
         if isinstance(codec, numcodecs.Shuffle):
             raw = np.dtype(f"V{max(1, codec.elementsize)}")
             found = Filter(name, raw, raw)
-            return Codec(name, partial(_undone, codec), len, codec.decode, filter=found)
+            return Codec(name, partial(_undone, codec, found), len, codec.decode, filter=found)
         scaled = (codec.scale, codec.offset) if hasattr(codec, "scale") else ()
         found = Filter(name, codec.dtype, codec.astype, *scaled)
+        dtypes = found.decoded, found.encoded
+        if not all(one.itemsize and one.kind in _NUMBERS for one in dtypes):
+            return None
+        if not all(type(one) in (int, float) for one in scaled):  # NumPy would broadcast a list
+            return None
     except Exception:  # noqa: BLE001 # whatever it is: zarr says what is wrong with the settings
         return None
-    return Codec(name, partial(_undone, codec), filter=found)
+    return Codec(name, partial(_undone, codec, found), filter=found)
 
 
-def _undone(codec: Any, stored: StoredBytes, most: int) -> np.ndarray:
-    del most  # it makes as many elements as it takes
+def _undone(codec: Any, one: Filter, stored: StoredBytes, most: int) -> np.ndarray:
+    size = memoryview(stored).nbytes // one.encoded.itemsize * one.decoded.itemsize
+    if size > most:
+        raise ValueError(f"{one.name} makes {size:,} bytes, but {most:,} are left for them")
     return np.ascontiguousarray(codec.decode(stored)).reshape(-1).view(np.uint8)
 
 

@@ -35,6 +35,11 @@ def check_windows(coarsen: Any, boundary: Any) -> None:
     PlanError
         If not.
     """
+    if not isinstance(boundary, (str, Mapping)):
+        known = ", ".join(map(repr, BOUNDARIES))
+        raise PlanError(
+            f"boundary is {reprlib.repr(boundary)}; there are: {known}, or one by each axis's name"
+        )
     if coarsen is None:
         if boundary != BOUNDARIES[0]:
             raise PlanError(
@@ -56,7 +61,7 @@ def check_windows(coarsen: Any, boundary: Any) -> None:
     for axis, one in each:
         if isinstance(boundary, Mapping) and axis not in coarsen:
             raise PlanError(f"boundary names axis {axis!r}, of which coarsen has no window")
-        if one not in BOUNDARIES:
+        if not isinstance(one, str) or one not in BOUNDARIES:
             raise PlanError(f"boundary is {one!r}; there are: {', '.join(map(repr, BOUNDARIES))}")
 
 

@@ -148,15 +148,19 @@ def cast_dtype(given: Any) -> np.dtype:
             stored_name(cast)
     except TypeError as error:
         raise PlanError(f"dtype={given!r}: {error}; supported are {SUPPORTED}") from None
-    except (ValueError, DeviceError) as error:
-        raise PlanError(f"dtype={given!r}: {error}") from None
+    except (ValueError, SyntaxError, DeviceError) as error:
+        raise PlanError(f"dtype={reprlib.repr(given)}: {error}") from None
     return cast
 
 
 def several_ops(_name: str, given: Any) -> Any:
     """Return several reductions as a tuple."""
-    alone = isinstance(given, (str, bytes)) or not isinstance(given, Iterable)
-    return given if alone else tuple(given)
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        return given
+    try:
+        return tuple(given)
+    except TypeError:  # an array without axes
+        return given
 
 
 def ddof_number(_name: str, ddof: Any) -> float:

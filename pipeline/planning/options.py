@@ -58,7 +58,8 @@ class Options(OptionTable):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.coarsen is not None or self.boundary != "exact":
+        plain = isinstance(self.boundary, str) and self.boundary == "exact"
+        if self.coarsen is not None or not plain:
             check_windows(self.coarsen, self.boundary)
         labels = next((name for name in ("by", "resample") if getattr(self, name) is not None), "")
         refuse_windows(self.coarsen, labels)

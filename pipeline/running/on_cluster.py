@@ -170,7 +170,7 @@ class OnCluster:
         return self._replaceable(future, done)
 
     def _bring(self, done: Done, outcome: object) -> None:
-        sending.bring(self._client, outcome, self._workers.near, done, self.release)
+        sending.bring(self._client, outcome, done, self.release)
 
     def _combined(self, parts: Sequence[Any], done: Done, outcome: object) -> None:
         """Tell which partials were lost, if Dask could not make them again."""

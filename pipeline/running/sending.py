@@ -41,19 +41,19 @@ def partial_bytes(work: Work, block: Block) -> int:
 def bring(
     client: Client,
     outcome: object,
-    direct: bool,  # as Client.gather calls it
     done: Done,
     release: Callable[[Sequence[object]], None],
 ) -> None:
     """Bring the partial that a task has left, in the background; pass on what else its outcome is.
 
-    A partial that cannot be brought stays a future, for who needs it.
+    It comes by way of the scheduler, which notices a worker that has stopped. A partial that cannot
+    be brought stays a future, for who needs it.
     """
     if not isinstance(outcome, Future):
         done(outcome)
         return
     future: Future[Any] = outcome
-    bringing = in_background(lambda: client.gather(future, direct=direct))
+    bringing = in_background(lambda: client.gather(future, direct=False))
 
     def brought(_: object) -> None:
         if bringing.exception() is None:

@@ -98,7 +98,7 @@ def instead(given: str, names: Sequence[str | None]) -> str:
     known = [name for name in names if name]
     if not known:
         return "its axes have no names: use numbers"
-    near = difflib.get_close_matches(given, known, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(str(given), known, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? Its" if near else "its"
     return f"{hint} axes are {', '.join(map(repr, known))}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -255,3 +256,35 @@ def test_memory_of_filters_is_that_of_the_one_that_takes_most():
     assert filters_bytes(chain, 400) == 200 + 16 * 100 + 400
     assert filters_bytes(tuple(filters(Shuffle(4))), 400) == 800
     assert filters_bytes((), 400) == 0
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"id": "delta", "dtype": "|V0"},
+        {"id": "fixedscaleoffset", "dtype": "|S0", "astype": "u1", "scale": 1, "offset": 0},
+        {"id": "fixedscaleoffset", "dtype": "<U500", "astype": "<i4", "scale": 1, "offset": 0},
+        {"id": "fixedscaleoffset", "dtype": "f4", "astype": "i4", "scale": [[1], [2]], "offset": 0},
+        {"id": "fixedscaleoffset", "dtype": "f4", "astype": "i4", "scale": 1, "offset": "2"},
+    ],
+)
+def test_settings_that_make_other_than_numbers_are_left_to_zarr(settings: dict[str, Any]):
+    assert filter_codec(settings) is None
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_filters_make_no_more_than_a_chunk_has(tmp_path: Path, count: int):
+    """A small chunk is decoded to more at each filter: it is refused before there is much of it."""
+    chain = [Delta("<i8", "|i1")] * count
+    made = zarr.create_array(
+        tmp_path, shape=(1 << 14,), chunks=(1 << 14,), dtype="<i8", zarr_format=2,
+        filters=chain, compressors=Zlib(9),
+    )  # fmt: skip
+    stored = Zlib(9).encode(bytes(4 << 17))
+    (tmp_path / "0").write_bytes(stored)
+    tracemalloc.start()
+    with pytest.raises(ChunkError, match="bytes"):
+        read(open_source(made), (slice(0, 1 << 14),))
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 16 << 17

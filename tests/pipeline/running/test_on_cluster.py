@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import threading
 import time
 from collections import Counter
 from typing import Any
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client
+from distributed import Client, Future
 
 import chunkfold as cf
 from chunkfold.events import BlockProgress, Event
@@ -108,3 +111,35 @@ def test_a_root_that_is_lost_as_it_is_fetched_is_made_again(
     assert lost
     assert run.attempts.again >= 30
     assert not left(client)
+
+
+def test_a_worker_that_stops_as_its_partial_is_brought_is_given_up(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+):
+    client.wait_for_workers(2)
+    pids, bring, stopped = client.run(os.getpid), sending.bring, list[int]()
+
+    def stop(of: Client, outcome: Any, *given: Any) -> None:
+        def then() -> None:
+            ((worker, *_),) = of.who_has([outcome]).values()
+            os.kill(pids[worker], signal.SIGSTOP)
+            stopped.append(pids[worker])
+            bring(of, outcome, *given)
+
+        if stopped or not isinstance(outcome, Future):
+            bring(of, outcome, *given)
+        else:  # who_has waits for the loop, whose thread calls this
+            stopped.append(0)
+            threading.Thread(target=then).start()
+
+    monkeypatch.setattr(sending, "bring", stop)
+    waits = {"chunkfold.workers.silent": 4.0, "chunkfold.workers.ask": 0.3}
+    try:
+        with dask.config.set(waits):
+            run = cf.submit(Rows(VALUES), "sum", client=client)
+            assert run.result(60) == VALUES.sum()
+    finally:
+        for pid in filter(None, stopped):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+    assert run.attempts.stopped

@@ -282,7 +282,7 @@ def test_any_reduction_is_as_python_has_it(case: Case, folder: Path):
 @given(case=cases())
 def test_no_rule_changes_a_bit(case: Case, folder: Path, rule: str):
     path, values = stored(case, folder)
-    if not selected(values, case.selection).size:
+    if not selected(values, case.selection).size or not answer(case, values).size:
         return
     found = np.asarray(cf.reduce(path, case.op, **case.asked()))
     with pytest.MonkeyPatch.context() as patch:

@@ -72,7 +72,10 @@ def test_a_command_asks_several_and_writes_them_by_name(air: xr.DataArray, comma
     [
         (["mean --op mean"], "--ask 'mean --op mean' has no name: write 'NAME: OPTIONS'"),
         (["a: --op mean", "a: --op max"], "--ask 'a' is given twice"),
-        (["a: --sel time=3"], "--ask 'a': --sel says what all questions read: give it beside"),
+        (
+            ["a: --sel time=3"],
+            "--ask 'a': --sel says what all questions read: give it outside --ask",
+        ),
         (["a: --opp mean"], "--ask 'a': No such option '--opp'"),
         (["a: --out x.zarr"], "give others outside --ask"),
         (["..: --op mean"], "a question is called '..'"),

@@ -142,7 +142,7 @@ def test_the_plan_says_what_its_memory_leaves_out():
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        (lambda x: x[x > 3], r"not known along axis 0: call x.compute_chunk_sizes\(\)"),
+        (lambda x: x[x > 3], r"unknown along axis 0: call x.compute_chunk_sizes\(\)"),
         (dask.delayed(np.sum), "dask's Delayed is no array"),
         (lambda _: dask.bag.from_sequence([1]), "dask's Bag is no array"),
         (lambda x: da.ma.masked_greater(x, 3), "masked array.*skipna"),

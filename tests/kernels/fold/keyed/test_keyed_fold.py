@@ -29,8 +29,8 @@ from chunkfold.kernels import (
 )
 from chunkfold.kernels.accumulator.partial import Partial
 from chunkfold.kernels.accumulator.sums import any_lost
-from chunkfold.kernels.fold.keyed import plan as plan_module
-from chunkfold.kernels.fold.keyed import tables as tables_module
+from chunkfold.kernels.fold.keyed import keyed_plan as plan_module
+from chunkfold.kernels.fold.keyed import shared_tables as tables_module
 from chunkfold.kernels.fold.keyed.keyed_plan import LocalTables
 from tests.conftest import shaped
 from tests.exactly import expected as nearest

@@ -97,9 +97,9 @@ def devices(spec: str | None = None) -> list[Device]:
     ----------
     spec
         "platform:device:type", each by index or (part of a) name, each possibly empty; or one of
-        them alone, or a UUID, or "all". A kind alone ("cpu") takes each piece of hardware once.
-        "/n" behind it splits each CPU device found in n, "/n#k" takes part k. None means the
-        default: the GPUs if there are any, else one CPU device.
+        them alone (a name of a platform, else of a device), or a UUID, or "all". A kind alone
+        ("cpu") takes each piece of hardware once. "/n" behind it splits each CPU device found in n,
+        "/n#k" takes part k. None means the default: the GPUs if there are any, else one CPU device.
 
     Raises
     ------
@@ -112,6 +112,9 @@ def devices(spec: str | None = None) -> list[Device]:
     found = [device for device in all_devices() if _matches(device, pattern.strip())]
     if pattern.strip().lower() in KINDS:
         found = _one_each(found)[0]
+    elif ":" not in pattern and pattern.strip() not in ("all", "*"):
+        # PoCL's devices have their maker's name, too.
+        found = [one for one in found if _named(pattern, one.platform)] or found
     if not found:
         raise DeviceError(f"no OpenCL device matches {spec!r}; {what_there_is()}")
     if not rest:

@@ -99,6 +99,18 @@ def test_gpus_win_and_hardware_counts_once(monkeypatch):
     assert set(left_out) == {cpu, again}
 
 
+def test_a_name_is_a_platform_s_before_it_is_a_device_s(monkeypatch):
+    """PoCL calls its device by the processor: Intel's."""
+    base = DEVICES[0]
+    own = replace(base, platform="Intel(R) OpenCL", name="Intel(R) Xeon(R)", uuid="i")
+    other = replace(base, platform="Portable Computing Language", name="cpu-Intel(R)", uuid="p")
+    monkeypatch.setattr(host, "all_devices", lambda: (own, other))
+    assert devices("intel") == [own]
+    assert devices("cpu-intel") == [other]
+    assert devices("all") == [own, other]
+    assert devices(":intel") == [own, other]
+
+
 def test_no_device_says_how_to_get_one(monkeypatch):
     monkeypatch.setattr(host, "all_devices", lambda: ())
     with pytest.raises(DeviceError, match=r"no OpenCL device .* pip install intel-opencl-rt"):

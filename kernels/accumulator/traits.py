@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 
@@ -68,8 +68,8 @@ class Traits:
     """Each state field of two states a and b merged, which the same first element began. Empty
     where steps do not put elements to all fields by ops, or fields begin with no identity."""
     deposits: tuple[tuple[Deposit, str], ...]
-    """What each element adds to shared tables, and of which field. Empty if they cannot be shared.
-    Fields of `state` are named where the state of many elements is the sum of theirs."""
+    """The deposits of each element in shared tables, with their fields; empty if there can be none.
+    They are fields of `state` where the state of many elements is the sum of theirs."""
     exact: Component | None
     """The exact sum that stands for a rounding one where work-items share it: they add integers."""
 
@@ -79,7 +79,7 @@ class Traits:
         return any(what is Deposit.STATE for what, _ in self.deposits)
 
 
-@cache
+@lru_cache(1024)  # users' reductions come and go
 def traits_of(part: Component) -> Traits:
     """Return the traits of a component, from its trees."""
     reads = INDEX in walk(part.of_elements)

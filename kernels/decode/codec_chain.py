@@ -24,7 +24,7 @@ class Filter(NamedTuple):
 
     name: str
     decoded: np.dtype
-    """Of an element that is decoded, with its byte order; of a shuffle raw bytes."""
+    """Dtype of decoded elements, with its byte order; raw bytes for a shuffle."""
     encoded: np.dtype
     scale: float = 1
     offset: float = 0

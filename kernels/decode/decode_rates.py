@@ -12,7 +12,7 @@ import pyopencl as cl
 
 from chunkfold.kernels.decode.codec_chain import CodecChain
 from chunkfold.kernels.decode.device_decoder import DeviceDecoder
-from chunkfold.kernels.decode.stored_chunks import StoredChunks, in_places
+from chunkfold.kernels.decode.stored_chunks import StoredChunks, laid_out
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.program.device_context import DeviceContext, device_errors
 
@@ -43,9 +43,9 @@ class DecodeRates:
     codec: str
     device: float = 0.0
     core: float = 0.0
-    """Of one core of the host."""
+    """One core of the host."""
     cores: int = 1
-    """Those that decode if the device does not."""
+    """Cores that decode if the device does not."""
     failure: str = ""
     """Why the device cannot decode: nothing is measured then."""
 
@@ -91,11 +91,7 @@ def _raws() -> Iterator[np.ndarray]:
 def _device_rate(opened: DeviceContext, codec: str, stored: Sequence[bytes]) -> float | None:
     """Return the best rate of a device; None if it decodes wrong."""
     decoder = DeviceDecoder(opened)
-    sizes = np.array([len(one) for one in stored])
-    places = in_places(sizes)
-    memory = np.zeros(int(places[-1] + sizes[-1]), np.uint8)
-    for place, one in zip(places, stored, strict=True):
-        memory[place : place + len(one)] = np.frombuffer(one, np.uint8)
+    places, sizes, memory = laid_out(stored)
     count, best = _FEWEST, 0.0
     most = max(_FEWEST, min(_MOST, opened.device.max_alloc_bytes // _OF_A_BUFFER // _NBYTES))
     while True:

@@ -12,7 +12,7 @@ import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels.decode.codec_chain import Filter
-from chunkfold.kernels.decode.stored_chunks import in_places
+from chunkfold.kernels.decode.stored_chunks import in_places, laid_out
 from chunkfold.kernels.decode.workspace import DeviceChunks, Workspace
 from chunkfold.kernels.errors import BuildError, DeviceError
 from chunkfold.kernels.program.device_context import DeviceContext
@@ -55,11 +55,8 @@ def tried(
 
 def _decodes_right(name: DecodeStage, codec: ChunkCodec, workspace: Workspace) -> bool:
     stored, wanted = _filtered(name) if isinstance(name, Filter) else _compressed(name)
-    nbytes, sizes = wanted[0].nbytes, np.array([len(one) for one in stored])
-    places, to = in_places(sizes), in_places(np.full(len(stored), nbytes))
-    memory = np.zeros(int(places[-1] + sizes[-1]), np.uint8)
-    for place, one in zip(places, stored, strict=True):
-        memory[place : place + len(one)] = np.frombuffer(one, np.uint8)
+    nbytes, (places, sizes, memory) = wanted[0].nbytes, laid_out(stored)
+    to = in_places(np.full(len(stored), nbytes))
     found = np.empty(int(to[-1]) + nbytes, np.uint8)
     given, decoded = (
         workspace.room("stored", memory.nbytes),

@@ -31,7 +31,7 @@ _ROOMS: Mapping[str, Callable[[int, int], int]] = {
 }
 """What those take that need more than a few words for each chunk."""
 _BUFFERS = ("decoded", "filtered")
-"""What each codec decodes into, in turn."""
+"""The buffers that codecs decode into, in turn."""
 _UNITS = {16: "uint4", 8: "uint2", 4: "uint", 2: "ushort", 1: "uchar"}
 _PLACE_LANES = 64
 

@@ -57,6 +57,21 @@ def in_places(sizes: np.ndarray) -> np.ndarray:
     return places
 
 
+def laid_out(stored: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the places and sizes of chunks, and the memory in which they stand: uint8.
+
+    >>> places, sizes, memory = laid_out([b"ab", b"c"])
+    >>> places.tolist(), sizes.tolist(), memory.nonzero()[0].tolist()
+    ([0, 16], [2, 1], [0, 1, 16])
+    """
+    sizes = np.array([len(one) for one in stored])
+    places = in_places(sizes)
+    memory = np.zeros(int(places[-1] + sizes[-1]), np.uint8)
+    for place, one in zip(places, stored, strict=True):
+        memory[place : place + len(one)] = np.frombuffer(one, np.uint8)
+    return places, sizes, memory
+
+
 def boxes_of(region: Sequence[slice], chunk: Sequence[int]) -> Boxes:
     """Return where the boxes of the chunks that a region touches go, in C order of the chunks.
 

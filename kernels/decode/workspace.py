@@ -21,12 +21,12 @@ class DeviceChunks(NamedTuple):
 
     stored: cl.Buffer
     places: np.ndarray
-    """Where each begins in `stored`, which has 64 bytes more than they need."""
+    """The first byte of each chunk in `stored`, which has 64 bytes more than they need."""
     sizes: np.ndarray
     """Bytes of each there."""
     decoded: cl.Buffer
     to: np.ndarray
-    """Where each goes in `decoded`."""
+    """The first byte in `decoded` of each."""
     nbytes: int | np.ndarray
     """Decoded bytes of every chunk, or of each."""
 

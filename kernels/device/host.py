@@ -110,9 +110,10 @@ def devices(spec: str | None = None) -> list[Device]:
         return default_devices()[0]
     pattern, _, rest = spec.partition("/")
     found = [device for device in all_devices() if _matches(device, pattern.strip())]
-    if pattern.strip().lower() in KINDS:
+    wanted = pattern.strip().lower()
+    if wanted in KINDS:
         found = _one_each(found)[0]
-    elif ":" not in pattern and pattern.strip() not in ("all", "*"):
+    elif ":" not in pattern and wanted not in ("all", "*"):
         # PoCL's devices have their maker's name, too.
         found = [one for one in found if _named(pattern, one.platform)] or found
     if not found:

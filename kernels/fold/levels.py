@@ -31,7 +31,6 @@ _WIDEST = 16
 """Elements of a window along an axis, at most: a device is tried on some windows first."""
 _EXACT_BITS = 53
 """Of a double, which sums of integers are divided as."""
-_SIZES = ("d", "h", "w")
 
 
 @dataclass(frozen=True)

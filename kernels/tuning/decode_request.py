@@ -29,7 +29,9 @@ from chunkfold.kernels.tuning.trial import answer_to, digest, processes, why_end
 from chunkfold.kernels.tuning.trial_process import ChildEndedError
 
 _FOLDERS = ("blosc", "lz4", "zstd")
-"""Of the kernels that decode."""
+"""Folders of the kernels that decode."""
+_SHARED = ("bytes.clh", "shuffled.clh")
+"""Files that kernels of several of these folders use."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def _sources() -> str:
     names = [
         f"{folder}/{file.name}" for folder in _FOLDERS for file in files.joinpath(folder).iterdir()
     ]
-    return digest([library(name) for name in sorted(names)])
+    return digest([library(name) for name in sorted([*names, *_SHARED])])
 
 
 @cache

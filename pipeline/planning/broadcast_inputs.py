@@ -247,8 +247,3 @@ def _along(
             "selection"
         )
     return along
-
-
-def broadcast_bytes(held: Sequence[BroadcastInput], threads: int) -> int:
-    """Return what a worker holds of such inputs, and its blocks on the device."""
-    return (1 + threads) * sum(one.values.nbytes for one in held)

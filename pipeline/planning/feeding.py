@@ -18,6 +18,7 @@ from chunkfold.kernels.decode.decode_rates import DecodeRates
 from chunkfold.kernels.decode.device_decoder import room_bytes
 from chunkfold.planning.request import Request
 from chunkfold.planning.workers import Terms
+from chunkfold.plural import counted
 from chunkfold.sources.source import Source
 from chunkfold.units import rate_text, size_text
 
@@ -94,7 +95,7 @@ def _compared(rates: DecodeRates) -> str:
     """
     if rates.failure:
         return f"{rates.codec}: {rates.failure}"
-    cores = f"{rates.cores} core{'s' * (rates.cores > 1)}"
+    cores = counted(rates.cores, "core")
     both = [(rates.device, "the device"), (rates.host, cores)]
     first, second = (
         f"{rate_text(rate)} by {who}" for rate, who in both[:: 1 if rates.gain >= 1 else -1]

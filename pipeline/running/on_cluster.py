@@ -126,7 +126,7 @@ class OnCluster:
             results = self._shared.before(block.number, data.tasks.inputs, lambda: None)
             self._newest[block.number] = attempt
             done = partial(self._folded, block.number, attempt, done)
-        if sending.partial_bytes(self._whole, block) <= sending.BROUGHT_BYTES:
+        if sending.leaves_little(self._whole, block):
             done = partial(self._bring, done)
         future = self.submit(
             done,

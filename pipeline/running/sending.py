@@ -28,14 +28,17 @@ BROUGHT_BYTES = 128 << 10
 them. Combines get them within their tasks, which pass through the scheduler."""
 
 
-def partial_bytes(work: Work, block: Block) -> int:
-    """Return the bytes of the partials that a block leaves: those of other questions at most.
+def leaves_little(work: Work, block: Block) -> bool:
+    """Return whether the partials of a block are small enough to bring at once.
 
-    These have tiles of their own, and a block may meet all of them.
+    Other questions have tiles of their own: a block may meet all of them.
     """
-    own = sum(work.layout.tile_outputs(tile) for tile in range(*block.tiles))
     others = sum(one.accumulator.nbytes * one.groups * one.layout.outputs for one in work.beside)
-    return own * work.accumulator.nbytes * work.groups + others
+    each = work.accumulator.nbytes * work.groups
+    room, tiles = BROUGHT_BYTES - others, range(*block.tiles)
+    if each * len(tiles) > room:  # each tile has an output: many of them need not be looked at
+        return False
+    return each * sum(map(work.layout.tile_outputs, tiles)) <= room
 
 
 def bring(

@@ -1,7 +1,7 @@
 """What a ledger costs and saves: runs with one and without, in turn; GB/s of decoded bytes.
 
-Each with a new ledger, beside A against A: what noise makes of nothing. Then the same question again,
-and after one more hundredth of rows.
+Each with a new ledger, beside A against A: what noise makes of nothing. Then the same question
+again, and after one more hundredth of rows.
 
     python benchmarks/ledger.py [--mib 2048] [--pairs 15] [--device SPEC] [--op OP --op OP ...]
 """

@@ -26,7 +26,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-CHILD = Path(__file__).with_name("compare_child.py")
 DEADLINE_S = 180.0
 """Longest time for one answer, in seconds."""
 TURN_S = 0.03
@@ -43,6 +42,7 @@ class Tree:
     path: Path
     """Folder from which `chunkfold` is imported."""
     arguments: Sequence[str]
+    """The program, which is the tree's own since names inside change, and what it is given."""
     child: subprocess.Popen[bytes] | None = None
     rates: dict[str, float] = field(default_factory=dict)
     """GB/s by case, of those that did not fail."""
@@ -51,7 +51,7 @@ class Tree:
         """Start the process."""
         defaults = {"CHUNKFOLD_TIES": "table"}
         self.child = subprocess.Popen(
-            [sys.executable, CHILD, *self.arguments],
+            [sys.executable, *self.arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
@@ -177,7 +177,8 @@ def main() -> None:
         for given in options.trees:
             name, _, path = given.rpartition("=")
             name = name or Path(path).name
-            arguments = (options.device, str(options.mib << 20))
+            program = str(Path(path, "benchmarks", "compare_child.py").resolve())
+            arguments = (program, options.device, str(options.mib << 20))
             trees.append(Tree(name, linked(Path(folder, name), Path(path)), arguments))
         try:
             compare(trees, options)

@@ -12,14 +12,14 @@ import pytest
 from tests.house import entered_elsewhere, measured
 
 BOUNDS = {
-    "modules": 444,
+    "modules": 454,
     "module names that stand twice": 6,
     "functions in two modules": 7,
     "docstrings in dialect": 0,
-    "files that know absence": 65,
-    "files that know groups": 57,
+    "files that know absence": 66,
+    "files that know groups": 58,
     "files that know several reads": 30,
-    "files that know windows": 53,
+    "files that know windows": 55,
     "files that know levels": 29,
 }
 ENTERED = {

@@ -35,7 +35,7 @@ def next_plan(waiting: Sequence[tuple[Plan, Pending]], extremes: LeafExtremes | 
     plan = waiting[0][0]
     each = ((one.layout, [more for _, more in pending]) for one, pending in waiting)
     request = replace(first, beside=tuple(others), passed=skipped_leaves(each, extremes))
-    again = make_plan(request, plan.listings, plan.terms)
+    again = make_plan(request, plan.listings, plan.terms, ledger=plan.ledger)
     return replace(again, device=plan.device)
 
 

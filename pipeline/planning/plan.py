@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from distributed.protocol.pickle import dumps, loads
 
 from chunkfold.errors import EmptyWarning, MissingWarning, UnstoredWarning
 from chunkfold.kernels import Accumulator, Bound, Device, Packing
 from chunkfold.kernels.accumulator.chooser import Chooser
+from chunkfold.ledger.ledger import Ledger
 from chunkfold.planning.blocks import Block, Tree
 from chunkfold.planning.broadcast_inputs import BroadcastInput
 from chunkfold.planning.feeding import DeviceDecoding, device_decoding
@@ -71,6 +72,8 @@ class Plan:
     """For each input what is stored of it, or None if its store cannot be listed."""
     device: Device | None = None
     """The first that would fold it."""
+    ledger: Ledger | None = None
+    """Where partials are kept."""
     beside: tuple[Plan, ...] = ()
     """Plans of other questions that the same read answers: of equal leaves, without own blocks."""
 
@@ -101,7 +104,7 @@ class Plan:
 
     @property
     def labels(self) -> tuple[GroupsOfLabel, ...]:
-        """Labels that elements are grouped by, in the order of the results' axes."""
+        """Labels that elements are grouped by, in order of the results' axes."""
         return () if self.grouping is None else self.grouping.labels
 
     @property
@@ -133,9 +136,8 @@ class Plan:
 
     @property
     def choosers(self) -> tuple[Chooser, ...]:
-        """Choosers among the elements of each output, where blocks keep them."""
-        each = (one.chooser for one in self.bound.statistics)
-        return tuple(one for one in each if one is not None)
+        """Choosers among the elements of outputs."""
+        return self.request.choosers(self.terms)
 
     @property
     def together(self) -> tuple[Plan, ...]:
@@ -295,5 +297,4 @@ def request_of(asked: Request | Plan) -> Request:
 
 
 def _loaded(packed: bytes) -> Plan:
-    held: dict[str, Any] = loads(packed)
-    return Plan(**held)
+    return Plan(**loads(packed))

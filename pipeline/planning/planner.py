@@ -10,7 +10,8 @@ from dataclasses import replace
 from functools import partial
 
 from chunkfold.errors import PlanError
-from chunkfold.planning.blocks import Tree, cut_blocks, fan_in
+from chunkfold.ledger.ledger import Ledger
+from chunkfold.planning.blocks import Block, Tree, cut_blocks, fan_in
 from chunkfold.planning.feeding import block_bytes, max_leaf_bytes, readers_per_worker
 from chunkfold.planning.in_memory import keepable, refuse_much_between_reads
 from chunkfold.planning.layout import Layout
@@ -28,6 +29,8 @@ from chunkfold.planning.plan import Plan
 from chunkfold.planning.request import Request
 from chunkfold.planning.roll_up import with_roll_ups
 from chunkfold.planning.several_questions import first_of
+from chunkfold.planning.span_keys import question_keys
+from chunkfold.planning.spans import LedgerCut, known_leaves
 from chunkfold.planning.tiles import are_rounded
 from chunkfold.planning.workers import READERS, Terms
 from chunkfold.sources.chunk_index import Listing
@@ -53,6 +56,7 @@ def make_plan(
     terms: Terms = _ANY,
     *,
     once: bool = False,
+    ledger: Ledger | None = None,
 ) -> Plan:
     """Plan a reduction for workers.
 
@@ -67,11 +71,15 @@ def make_plan(
         What is known of the workers.
     once
         Whether the data are to be read once only, if there is memory for what that takes.
+    ledger
+        Where partials are looked for, and kept.
 
     Raises
     ------
     PlanError
         If the memory bound does not fit the limit.
+    LedgerError
+        If partials of the sources cannot be kept.
     MissingError
         If a chunk is not stored that is to be.
     """
@@ -88,15 +96,15 @@ def make_plan(
         request = replace(request, keeping=False)
     if request.reads_again(fp64=terms.fp64):
         keeping = replace(request, keeping=True)
-        if plan := _fitting(keeping, known, terms, most, once=once):
+        if plan := _fitting(keeping, known, terms, most, ledger, once=once):
             return plan
     for one in request.together:
         if one.reads_again():
             refuse_much_between_reads(one)
-    if plan := _fitting(request, known, terms, most):
+    if plan := _fitting(request, known, terms, most, ledger):
         return plan
     least = min(_layouts(request, terms), key=leaf_elements)
-    plan = _planned(least, request, known, terms, most)
+    plan = _planned(least, request, known, terms, most, None)
     allowed = size_text(int(min(limits)))
     if limits[1] < limits[0]:
         allowed += f" ({MEMORY_SHARE:.0%} of its limit of {size_text(terms.memory_limit or 0)})"
@@ -114,6 +122,7 @@ def _fitting(
     listings: tuple[Listing | None, ...],
     terms: Terms,
     most: float,
+    ledger: Ledger | None,
     *,
     once: bool = False,
 ) -> Plan | None:
@@ -131,7 +140,7 @@ def _fitting(
     for layout in likely:
         if request.keeping and not keepable(request, layout, terms, once=once):
             continue
-        plan = _planned(layout, request, listings, terms, most)
+        plan = _planned(layout, request, listings, terms, most, ledger)
         # Memory that is short is better spent on readers than on larger leaves.
         spared = layout is larger and (plan.threads, plan.readers) < (terms.threads, terms.readers)
         if plan.memory.total <= most and not spared:
@@ -142,9 +151,11 @@ def _fitting(
 def fitted(plan: Plan, terms: Terms) -> Plan:
     """Return a plan as it is for other workers: the same one, if they have the terms it is for.
 
-    Else it is made anew of what was opened and listed for it.
+    Else, and with a ledger, which may have more by now, it is made anew of what was listed for it.
     """
-    return plan if plan.terms == terms else make_plan(plan.request, plan.listings, terms)
+    if plan.terms == terms and plan.ledger is None:
+        return plan
+    return make_plan(plan.request, plan.listings, terms, ledger=plan.ledger)
 
 
 def refuse_many_leaves(request: Request) -> None:
@@ -208,6 +219,7 @@ def _planned(
     listings: tuple[Listing | None, ...],
     terms: Terms,
     most: float,
+    ledger: Ledger | None,
 ) -> Plan:
     """Plan a reduction whose leaves are given, with as much at once as `most` bytes allow."""
     sources, groups, accumulator = request.sources, request.groups, request.accumulator(terms)
@@ -221,22 +233,26 @@ def _planned(
     if passed is not None:
         costs, decoded = costs * ~passed, decoded * ~passed
     leaving = result_bytes(request, layout) if request.streams else 0
-    blocks = (
-        cut_blocks(
+    whole = request.keeping or request.levels > 1 or bool(request.modes)
+    blocks: tuple[Block, ...] = ()
+    if layout.elements and ledger is not None:
+        questions = question_keys(request, layout, listings, terms)
+        cut = LedgerCut(ledger, questions, any(source.remote for source in sources))
+        blocks = cut.blocks(costs, stored.unstored, terms.workers, partial_bytes, whole=whole)
+        decoded = decoded * ~known_leaves(layout, blocks)
+    elif layout.elements:
+        blocks = cut_blocks(
             costs,
             stored.unstored,
             terms.workers,
             partial_bytes,
             with_data=not all(source.travels for source in sources),
             results=leaving / max(1.0, float(costs.sum())),
-            whole=request.keeping or request.levels > 1 or bool(request.modes),
+            whole=whole,
             passed=passed,
             fed=block_bytes(request, terms, most_of_leaf),
             rounded=are_rounded(request, terms, layout, accumulator),
         )
-        if layout.elements
-        else ()
-    )
     runs = Counter(block.tiles for block in blocks)
     tree = Tree(max(runs.values(), default=1), fan_in(partial_bytes))
     at_once = most_at_once(request, layout, terms, tree, len(runs), readers, leaving, most)
@@ -256,6 +272,7 @@ def _planned(
         by_rows=at_once.by_rows,
         tree=tree,
         listings=listings,
+        ledger=ledger,
     )
     return replace(plan, beside=tuple(_planned_beside(one, plan) for one in request.beside))
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from chunkfold.grid import Axis, Taken
 from chunkfold.kernels import Accumulator, Bound, Packing, bind
+from chunkfold.kernels.accumulator.chooser import Chooser
 from chunkfold.planning.broadcast_inputs import BroadcastInput
 from chunkfold.planning.grouping import AnyKeys, Grouping, OwnKeys
 from chunkfold.planning.layout import Layout
@@ -148,6 +149,11 @@ class Request:
         """Return the accumulator of elements, in the form that suits the number of outputs."""
         bound = self.bound(fp64=terms.fp64)
         return bound.accumulator.for_outputs(self.groups * self.outputs)
+
+    def choosers(self, terms: Terms) -> tuple[Chooser, ...]:
+        """Return the choosers among the elements of each output, where blocks keep them."""
+        each = (one.chooser for one in self.bound(fp64=terms.fp64).statistics)
+        return tuple(one for one in each if one is not None)
 
     def preaggregated(self, layout: Layout, terms: Terms) -> Preaggregation | None:
         """Return the rows of elements that are folded first; None if elements are folded."""

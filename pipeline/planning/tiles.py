@@ -153,6 +153,8 @@ def are_rounded(request: Request, terms: Terms, layout: Layout, accumulator: Acc
 
 def finishing_of(plan: Plan) -> TileFinishing | None:
     """Return how blocks finish tiles that are whole there; None if they leave partials."""
+    if plan.ledger is not None:
+        return None
     rounded = are_rounded(plan.request, plan.terms, plan.layout, plan.accumulator)
     return TileFinishing.of(plan) if plan.request.streams or rounded else None
 

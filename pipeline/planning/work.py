@@ -274,7 +274,7 @@ class Work:
                 cls._of(f"{run}-{number}", one, sources, None)
                 for number, one in enumerate(plan.beside, 1)
             ),
-            plan.reads > 1
+            (plan.reads > 1 and plan.ledger is None)
             and plan.layout.leaves <= MOST_LEAVES
             and has_extremes(plan.sources, plan.packings, plan.options.cast),
             plan.terms.kinds,

@@ -22,10 +22,9 @@ from chunkfold.kernels.catalogue.differences import (
     mixed_difference,
     same_of,
 )
-from chunkfold.kernels.catalogue.integer_products import distance
 from chunkfold.kernels.catalogue.sums_of_two import far_as_float
 from chunkfold.kernels.errors import RangeError
-from chunkfold.kernels.expressions.library import real, where
+from chunkfold.kernels.expressions.library import distance, real, where
 from chunkfold.kernels.monoid.accumulate import SymbolFunction
 from chunkfold.kernels.monoid.finish_context import Context, Fields
 from chunkfold.kernels.monoid.specialise import ForMixedInputs

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from chunkfold.kernels.exact.limbs import Limbs
-from chunkfold.kernels.exact.polynomials import Polynomial, in_floats, limbs_for, polynomial
+from chunkfold.kernels.exact.polynomials import Polynomial, computed_in, limbs_for, polynomial
 from chunkfold.kernels.expressions.nodes import Node, constant
 from chunkfold.kernels.monoid.trees import op_tree
 
@@ -88,7 +88,7 @@ def exact_field(
     found = polynomial(tree)
     limbs = limbs_for(found, values, fp64=fp64)
     wide = np.dtype(np.float64 if fp64 else np.float32)
-    lift = found[0].factors[0] if limbs.power else in_floats(tree, wide)
+    lift = found[0].factors[0] if limbs.power else computed_in(tree, wide)
     return BoundField(name, "int64", "0", lift, "add", limbs.entries, limbs, polynomial=found)
 
 
@@ -130,6 +130,8 @@ class Component:
     """Of an element whether it counts as absent; None if none does."""
     rtol: float | None = None
     """Tolerance within which its laws must hold; None if they are known to."""
+    digits_of: str = ""
+    """Field of the monoid that is an exact sum of integers, of which these are the digits."""
 
     @property
     def identity(self) -> object:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -60,6 +61,54 @@ class ExactSums:
         return out
 
 
+class IntegerSums(ExactSums):
+    """Exact sums of integers, as kernels keep them (integer_sums.py)."""
+
+    digits: tuple[np.ndarray, ...]
+    """Int64 of shape (outputs,), of 32 bits each, the lowest first; the last one has the sign, and
+    64 bits."""
+
+    def __init__(self, *digits: np.ndarray) -> None:
+        limbs = Limbs(0, len(digits) + 2, len(digits) + 1, 1)
+        vars(self).update(digits=digits, limbs=limbs, wide=_none_wide(limbs))
+
+    @cached_property
+    def terms(self) -> tuple[np.ndarray, ...]:
+        """Expansions, made when they are first asked for."""
+        *lower, last = self.digits
+        parts = [*lower, last & _MASK, last >> 32]
+        terms = [np.ldexp(part.astype(np.float64), 32 * n) for n, part in enumerate(parts)][::-1]
+        for _ in terms[1:]:
+            for n in range(len(terms) - 1, 0, -1):
+                terms[n - 1], terms[n] = two_sum(terms[n - 1], terms[n])
+        return tuple(terms)
+
+    @property
+    def outputs(self) -> int:
+        """Number of sums."""
+        return len(self.digits[0])
+
+    @property
+    def lost(self) -> np.ndarray:
+        """Mask of none."""
+        return np.zeros(self.outputs, bool)
+
+    def with_added(self, number: int) -> IntegerSums:
+        """Return them with a number added to each."""
+        carry: int | np.ndarray = number
+        digits = []
+        for digit in self.digits[:-1]:
+            whole = digit + (carry & _MASK)
+            digits.append(whole & _MASK)
+            carry = (carry >> 32) + (whole >> 32)
+        return IntegerSums(*digits, self.digits[-1] + carry)
+
+    def numbers(self) -> list[int]:
+        """Return them as Python's integers."""
+        rows = zip(*(digit.tolist() for digit in self.digits), strict=True)
+        return [sum(digit << 32 * n for n, digit in enumerate(row)) for row in rows]
+
+
 @dataclass(frozen=True)
 class Rounding:
     """The way devices make results of exact sums, which go by what their slots begin with."""
@@ -97,22 +146,6 @@ def exact_sums(partial: Partial, name: str, limbs: Limbs) -> ExactSums:
         return ExactSums(limbs, (), Wide(np.arange(len(table)), table))
     terms = tuple(partial.arrays[f"{name}{n}"] for n in range(limbs.kept))
     return ExactSums(limbs, terms, partial.wide.get(name, _none_wide(limbs)))
-
-
-def of_digits(digits: Sequence[np.ndarray]) -> ExactSums:
-    """Return sums of integers as exact sums.
-
-    `digits` are int64 of shape (outputs,), of 32 bits each, the lowest first; the last one has the
-    sign, and 64 bits.
-    """
-    *lower, last = digits
-    parts = [*lower, last & _MASK, last >> 32]
-    terms = [np.ldexp(part.astype(np.float64), 32 * n) for n, part in enumerate(parts)][::-1]
-    for _ in terms[1:]:
-        for n in range(len(terms) - 1, 0, -1):
-            terms[n - 1], terms[n] = two_sum(terms[n - 1], terms[n])
-    limbs = Limbs(0, len(parts) + 1, len(terms), 1)
-    return ExactSums(limbs, tuple(terms), _none_wide(limbs))
 
 
 def _none_wide(limbs: Limbs) -> Wide:

@@ -12,7 +12,6 @@ import numpy as np
 from chunkfold.kernels.accumulator.accumulator import COUNTS, Accumulator, Slot
 from chunkfold.kernels.accumulator.component import (
     ELEMENTS,
-    BoundField,
     Component,
 )
 from chunkfold.kernels.accumulator.packing import Packing
@@ -129,7 +128,7 @@ def bind(
         monoid = one.for_dtype(
             value, exact=exact, outputs=outputs, keeping=keeping, inputs=alike or native
         )
-        if whole and not monoid.unbounded:
+        if whole and not (monoid.unbounded and kind_of(value) in "biu"):
             raise MonoidError(
                 f"dtype=object is for sums, products and differences of integers, not for "
                 f"{named.told} of {value}"
@@ -148,17 +147,16 @@ def bind(
         own_parts = parts[:-1] if counts else parts
         fields = [field for part in own_parts for field in part.fields]
         own, numbers = numbers[: len(parts)], numbers[len(parts) :]
-        homes = zip(own, own_parts, strict=False)
-        slots = {field.name: Slot(n, field).name for n, part in homes for field in part.fields}
+        slots, digits = _slots_of(own_parts, own)
         limbs = {field.name: field.limbs for field in fields if field.limbs}
-        counted = tuple(name for name in monoid.fields if name not in slots)
+        counted = tuple(name for name in monoid.fields if name not in {**slots, **digits})
         result = dtype if monoid.casts or whole else None
-        rounds = any(_rounds(field, fp64=fp64) for field in fields)
+        rounds = any(_rounds(part, fp64=fp64) for part in own_parts)
         present = Slot(own[-1], ELEMENTS).name if counts else None
         statistics.append(
             Statistic(
                 monoid, slots, limbs, counted, value, result, ddof, rounds, present, tuple(native),
-                initial,
+                initial, digits,
             )
         )  # fmt: skip
     if masked:
@@ -191,6 +189,21 @@ def is_defined(
     return True
 
 
+def _slots_of(
+    parts: Sequence[Component], numbers: Sequence[int]
+) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
+    """Return the slots of fields, and those of the digits of exact sums of integers."""
+    slots: dict[str, str] = {}
+    digits: dict[str, tuple[str, ...]] = {}
+    for number, part in zip(numbers, parts, strict=False):
+        names = {field.name: Slot(number, field).name for field in part.fields}
+        if part.digits_of:
+            digits[part.digits_of] = tuple(names.values())
+        else:
+            slots |= names
+    return slots, digits
+
+
 @lru_cache
 def _together(value: np.dtype, fp64: bool) -> tuple[list[Component], ...]:
     """Return the components of what takes in elements for several at once.
@@ -219,10 +232,13 @@ def _counts_present(monoid: Monoid, value: np.dtype, *, keyed: bool, begins: boo
     return chosen and needs and kind_of(value) in "biu"
 
 
-def _rounds(field: BoundField, *, fp64: bool) -> bool:
-    if field.limbs is not None:
-        return any(_is_inexact(one, fp64=fp64) for one in walk(field.factors))
-    return field.dtype.startswith("float") and field.op not in ("min", "max")
+def _rounds(part: Component, *, fp64: bool) -> bool:
+    if part.limbs or part.digits_of:
+        factors = (factor for field in part.fields for factor in (field.factors or [field.lift]))
+        return any(_is_inexact(one, fp64=fp64) for one in walk(factors))
+    return any(
+        field.dtype.startswith("float") and field.op not in ("min", "max") for field in part.fields
+    )
 
 
 def _is_inexact(one: Node, *, fp64: bool) -> bool:

@@ -14,6 +14,7 @@ from chunkfold.kernels.accumulator.component import (
     Component,
     exact_field,
 )
+from chunkfold.kernels.accumulator.integer_sums import integer_sum
 from chunkfold.kernels.dtypes import (
     COUNT,
     EXACT,
@@ -54,12 +55,20 @@ def components_of(
     def component(*fields: BoundField, state: BoundState | None = None) -> Component:
         return Component(monoid.name, fields, state, absent, rtol)
 
+    def alone(field: BoundField) -> Component:
+        summed = integer_sum(trees.lift[field.name]) if field.limbs else None
+        if summed is None:
+            return component(field)
+        digits, state = summed
+        made = component(*digits, state=state)
+        return replace(made, rtol=None, digits_of=field.name)
+
     # Where no element is skipped partials know their counts: one number, not one for each output.
     counted = absent is not None or keyed
     names = [name for name, rule in monoid.fields.items() if counted or rule != COUNT]
     fields = [_field(monoid, name, trees, values, fp64) for name in names]
     # To add integers is a monoid, whatever `lift` gives.
-    tables = [replace(component(field), rtol=None) for field in fields if field.entries]
+    tables = [replace(alone(field), rtol=None) for field in fields if field.entries]
     scalars = [field for field in fields if not field.entries]
     if trees.states:
         ended = [
@@ -73,7 +82,7 @@ def components_of(
         apart = [component(field) for field in scalars if field.name not in ends]
         parts = [*ended, *apart, *tables]
     elif all(isinstance(field.op, str) for field in fields):  # also if there is none
-        parts = [component(field) for field in fields]
+        parts = [alone(field) for field in fields]
     else:
         parts = [component(*scalars), *tables]
     return [*parts, component(ELEMENTS)] if counts else parts

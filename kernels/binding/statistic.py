@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from chunkfold.kernels.accumulator.chooser import Chooser
 from chunkfold.kernels.accumulator.exact_array import ExactArray
 from chunkfold.kernels.accumulator.exact_integers import nearest_integers
 from chunkfold.kernels.accumulator.partial import Partial, zero_partial
-from chunkfold.kernels.accumulator.sums import Rounding, exact_sums
+from chunkfold.kernels.accumulator.sums import IntegerSums, Rounding, exact_sums
 from chunkfold.kernels.catalogue.exact_sums import formula_of
 from chunkfold.kernels.dtypes import COUNT, kind_of
 from chunkfold.kernels.errors import MonoidError, RangeError
@@ -46,6 +46,8 @@ class Statistic:
     """Dtype of each input, in the machine's byte order."""
     initial: Any = None
     """Value that results begin with; None for no value."""
+    digits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Slots of the digits of fields that are exact sums of integers, the lowest first."""
 
     @property
     def name(self) -> str:
@@ -234,6 +236,8 @@ class Statistic:
             else partial.arrays[slot]
             for name, slot in self.slots.items()
         }
+        for name, slots in self.digits.items():
+            fields[name] = ExactArray(IntegerSums(*(partial.arrays[slot] for slot in slots)))
         counts = np.broadcast_to(np.int64(partial.count), partial.outputs)
         fields |= dict.fromkeys(self.counted, counts)
         if self.monoid.choice is not None:

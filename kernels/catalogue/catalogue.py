@@ -15,14 +15,7 @@ from chunkfold.kernels.catalogue.differences import FIRST_MISMATCH, MAX_ABS_DIFF
 from chunkfold.kernels.catalogue.distinct import MODE, NUNIQUE, approx_nunique
 from chunkfold.kernels.catalogue.extremes import ARGMAX, ARGMIN, MAX, MIN, MINMAX, NORMINF
 from chunkfold.kernels.catalogue.histograms import histogram
-from chunkfold.kernels.catalogue.integers import (
-    INTEGER_MEAN,
-    INTEGER_PROD,
-    INTEGER_SUM,
-    NAT,
-    TIME_SUM,
-    few_added_up,
-)
+from chunkfold.kernels.catalogue.integers import INTEGER_PROD, TIME_MEAN, TIME_SUM
 from chunkfold.kernels.catalogue.moments import NORM1, NORM2, STD, SUMSQ, VAR
 from chunkfold.kernels.catalogue.quantiles import named_quantile
 from chunkfold.kernels.catalogue.sums_of_two import (
@@ -75,7 +68,7 @@ _SUM = Monoid(
     initial=True,
     exact=exact.EXACT_SUM,
     instead={
-        "biu": INTEGER_SUM,
+        "biu": exact.EXACT_SUM,
         "m": TIME_SUM,
         "c": Monoid(
             "sum",
@@ -115,7 +108,7 @@ _MEAN = Monoid(
     finish=finish_functions.mean,
     exact=exact.EXACT_MEAN,
     instead={
-        "biu": INTEGER_MEAN,
+        "biu": exact.EXACT_MEAN,
         "c": Monoid(
             "mean",
             fields={"re": "sum", "im": "sum", "n": "count"},
@@ -126,22 +119,7 @@ _MEAN = Monoid(
             finish=finish_functions.complex_mean,
             exact=exact.EXACT_COMPLEX_MEAN,
         ),
-        # Pieces of 22 bits: their sums cannot wrap below 2**41 elements.
-        "mM": Monoid(
-            "mean",
-            fields={"high": "int64", "mid": "int64", "low": "int64", "n": "count", "nat": "int32"},
-            zero={"high": 0, "mid": 0, "low": 0, "n": 0, "nat": 0},
-            lift=lambda x: {
-                "high": x >> 44,
-                "mid": (x >> 22) & (2**22 - 1),
-                "low": x & (2**22 - 1),
-                "n": 1,
-                "nat": x == NAT,
-            },
-            op={"high": "add", "mid": "add", "low": "add", "n": "add", "nat": "max"},
-            kinds="mM",
-            finish=finish_functions.time_mean,
-        ),
+        "mM": TIME_MEAN,
     },
 )
 _COUNT_NONZERO = Monoid(
@@ -159,7 +137,14 @@ def _count_nonzero(dtype: np.dtype) -> Monoid:
     """Count in the masks that elements of up to 32 bits make: up to twice as fast."""
     if dtype.itemsize > 4:
         return _COUNT_NONZERO
-    return replace(_COUNT_NONZERO, accumulate=few_added_up(nonzero, lambda s: {"n": s.s}))
+    counted = Accumulate(
+        state={"s": "int64", "few": "int32"},
+        start={"s": 0, "few": 0},
+        step=lambda s, x: {"s": s.s, "few": s.few + nonzero(x).astype(np.int32)},
+        carry=lambda s: {"s": s.s + s.few, "few": 0},
+        end=lambda s: {"n": s.s},
+    )
+    return replace(_COUNT_NONZERO, accumulate=counted)
 
 
 _BITS: Any = {"fields": {"bits": "order"}, "zero": 0, "kinds": "biu"}

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from chunkfold.kernels.catalogue import finish_functions
-from chunkfold.kernels.catalogue.integer_products import distance
 from chunkfold.kernels.catalogue.integer_results import wanted_integer, within
 from chunkfold.kernels.catalogue.mixed_dtypes import compare_mixed
 from chunkfold.kernels.exact.limbs import part_of
-from chunkfold.kernels.expressions.library import order_high, where, wide
+from chunkfold.kernels.expressions.library import distance, order_high, where, wide
 from chunkfold.kernels.expressions.symbols import ComplexSymbol, Symbol, applied
 from chunkfold.kernels.monoid.accumulate import Expressions, SymbolFunction
 from chunkfold.kernels.monoid.finish_context import Context, Fields

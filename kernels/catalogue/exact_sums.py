@@ -1,4 +1,4 @@
-"""Exact sums, means, moments and norms of floats: declarations, and their one rounding."""
+"""Exact sums, means, moments and norms: declarations, and their one rounding."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from chunkfold.kernels.accumulator.sums import ExactSums
+from chunkfold.kernels.accumulator.sums import ExactSums, IntegerSums
 from chunkfold.kernels.catalogue.finish_functions import complex_parts
 from chunkfold.kernels.catalogue.initial import initial_of
+from chunkfold.kernels.catalogue.integer_results import fitted, wanted_integer
 from chunkfold.kernels.catalogue.rounded_sums import SumTerms, each_of, make_nan, rounded_sums
 from chunkfold.kernels.exact import ziv_rounding
-from chunkfold.kernels.exact.limbs import integers, part_of, specials
+from chunkfold.kernels.exact.limbs import floats_of, integers, specials
 from chunkfold.kernels.exact.pieces import OutputsAt
 from chunkfold.kernels.exact.rounding import quotients, rounded_ratio, rounded_root
 from chunkfold.kernels.exact.ziv_rounding import Estimate, estimated_quotient
+from chunkfold.kernels.expressions.library import magnitude
 from chunkfold.kernels.monoid.accumulate import Expressions
 from chunkfold.kernels.monoid.finish_context import Context, Finish
 from chunkfold.kernels.monoid.monoid import Monoid
@@ -69,27 +71,43 @@ def _begun(fields: ExactFields, context: Context) -> ExactFields | None:
     return {name: field + float(parts.get(name, first.real)) for name, field in fields.items()}
 
 
-def _sum(name: str, fields: ExactFields, context: Context) -> np.ndarray:
-    if (sums_begun := _begun({name: fields[name]}, context)) is not None:
-        rounded: np.ndarray = sums_begun[name].rounded(part_of(context.dtype))
-        return rounded
+def _sum(name: str, fields: ExactFields, context: Context, what: str = "") -> np.ndarray:
+    """Round an exact sum; that of integers is one, if it has `what` for a name in messages."""
     sums = fields[name].sums
+    if what and isinstance(sums, IntegerSums):
+        first = initial_of(context, wanted_integer(context))
+        return fitted(sums if first is None else sums.with_added(first), context, what)
+    if (sums_begun := _begun({name: fields[name]}, context)) is not None:
+        rounded: np.ndarray = sums_begun[name].rounded(floats_of(context.dtype))
+        return rounded
     ones = np.broadcast_to(np.int64(1), sums.outputs)
-    return _divided(sums, ones, part_of(context.dtype))
+    return _divided(sums, ones, floats_of(context.dtype))
 
 
 def _mean(name: str, fields: ExactFields, context: Context) -> np.ndarray:
-    return _divided(fields[name].sums, fields["n"], part_of(context.dtype))
+    return _divided(fields[name].sums, fields["n"], floats_of(context.dtype))
 
 
 def rounded_sum(fields: ExactFields, context: Context) -> np.ndarray:
-    """Round the exact sum `s`."""
+    """Round the exact sum `s`; that of integers is one."""
+    return _sum("s", fields, context, "sum")
+
+
+def rounded_norm1(fields: ExactFields, context: Context) -> np.ndarray:
+    """Round the exact sum of magnitudes `s`."""
     return _sum("s", fields, context)
 
 
+def sum_of_products(fields: ExactFields, context: Context) -> Any:
+    """Return the exact sum of products `s`; that of integers is one."""
+    sums = fields["s"].sums
+    whole = isinstance(sums, IntegerSums)
+    return fitted(sums, context, "sum of products") if whole else fields["s"]
+
+
 def rounded_square_sum(fields: ExactFields, context: Context) -> np.ndarray:
-    """Round the exact sum of squares `q`."""
-    return _sum("q", fields, context)
+    """Round the exact sum of squares `q`; that of integers is one."""
+    return _sum("q", fields, context, "sum of products")
 
 
 def rounded_mean(fields: ExactFields, context: Context) -> Any:
@@ -132,7 +150,7 @@ def _spread(
     doubles alone.
     """
     s, q, n = fields["s"].sums, fields["q"].sums, fields["n"]
-    dtype, ddof, unit = context.dtype, context.ddof, s.limbs.low
+    dtype, ddof, unit = floats_of(context.dtype), context.ddof, s.limbs.low
 
     def of_one(n: int, s: int, q: int) -> float:
         degrees = n - Fraction(ddof)
@@ -174,7 +192,7 @@ def _spread(
 
 def rounded_norm2(fields: ExactFields, context: Context) -> np.ndarray:
     """Return the root of the exact sum of squares `q`."""
-    q, dtype = fields["q"].sums, context.dtype
+    q, dtype = fields["q"].sums, floats_of(context.dtype)
 
     def exactly(at: np.ndarray) -> np.ndarray:
         tables = q.tables(at)
@@ -205,6 +223,7 @@ def formula_of(finish: Finish) -> Formula | None:
 
 _FORMULAS: Sequence[tuple[Finish, Formula]] = (
     (rounded_sum, Formula("s")),
+    (rounded_norm1, Formula("s")),
     (rounded_square_sum, Formula("q")),
     (rounded_mean, Formula("s", divided=True)),
     (rounded_norm2, Formula("q", root=True)),
@@ -218,16 +237,22 @@ def _parts_of(x: Any) -> Expressions:
 
 
 _PARTS = {"re": "exact", "im": "exact"}
-_ONE: Any = {"zero": 0, "op": "add", "kinds": "f"}
+_ONE: Any = {"zero": 0, "op": "add"}
 _MOMENTS: Any = {
     "fields": {"s": "exact", "q": "exact", "n": "count"},
     "zero": {"s": 0, "q": 0, "n": 0},
     "lift": lambda x: {"s": x, "q": x * x, "n": 1},
     "op": "add",
-    "kinds": "f",
 }
 
-EXACT_SUM = Monoid("sum", fields={"s": "exact"}, lift=lambda x: x, finish=rounded_sum, **_ONE)
+EXACT_SUM = Monoid(
+    "sum",
+    fields={"s": "exact"},
+    lift=lambda x: x,
+    finish=rounded_sum,
+    unbounded=True,
+    **_ONE,
+)
 EXACT_COMPLEX_SUM = Monoid(
     "sum",
     fields=_PARTS,
@@ -243,7 +268,6 @@ EXACT_MEAN = Monoid(
     zero={"s": 0, "n": 0},
     lift=lambda x: {"s": x, "n": 1},
     op="add",
-    kinds="f",
     finish=rounded_mean,
 )
 EXACT_COMPLEX_MEAN = Monoid(
@@ -255,12 +279,13 @@ EXACT_COMPLEX_MEAN = Monoid(
     kinds="c",
     finish=_complex_mean,
 )
-EXACT_NORM1 = Monoid("norm1", fields={"s": "exact"}, lift=abs, finish=rounded_sum, **_ONE)
+EXACT_NORM1 = Monoid("norm1", fields={"s": "exact"}, lift=magnitude, finish=rounded_norm1, **_ONE)
 EXACT_SUMSQ = Monoid(
     "sumsq",
     fields={"q": "exact"},
     lift=lambda x: x * x,
     finish=rounded_square_sum,
+    unbounded=True,
     **_ONE,
 )
 EXACT_NORM2 = Monoid(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from chunkfold.kernels.catalogue import finish_functions
-from chunkfold.kernels.catalogue.integers import by_dtype
 from chunkfold.kernels.expressions.library import (
     bits,
     first,
@@ -135,6 +135,16 @@ def _norminf(dtype: np.dtype) -> Monoid:
     )
 
 
+def _by_dtype(make: Callable[[np.dtype], Monoid]) -> Monoid:
+    """Return a monoid that `make` adapts to its elements, once for each dtype."""
+    made: dict[np.dtype, Monoid] = {}
+
+    def of(dtype: np.dtype) -> Monoid:  # a function, which pickles: functools.cache's do not
+        return made[dtype] if dtype in made else made.setdefault(dtype, make(dtype))
+
+    return of(np.dtype(np.int64)).by_dtype(of)
+
+
 NORMINF = Monoid(
     "norminf",
     fields={"hi": "order"},
@@ -143,5 +153,5 @@ NORMINF = Monoid(
     op="max",
     kinds="f",
     finish=finish_functions.highest,
-    instead={"biu": by_dtype(_norminf)},
+    instead={"biu": _by_dtype(_norminf)},
 )

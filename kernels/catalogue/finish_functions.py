@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from chunkfold.kernels.catalogue.initial import begun, initial_of
 from chunkfold.kernels.dtypes import from_order, kind_of
 from chunkfold.kernels.errors import RangeError
+from chunkfold.kernels.exact.limbs import floats_of
 from chunkfold.kernels.monoid.finish_context import Context, Fields
-
-
-def _float_of(context: Context) -> np.dtype:
-    """Return the dtype of means and the like: floats keep theirs, others become float64."""
-    return context.dtype if kind_of(context.dtype) == "f" else np.dtype(np.float64)
 
 
 def summed(fields: Fields, context: Context) -> np.ndarray:
@@ -79,19 +76,26 @@ def complex_mean(fields: Fields, context: Context) -> np.ndarray:
 def mean(fields: Fields, context: Context) -> np.ndarray:
     """Divide the sum by the count; 0 / 0, the mean of nothing, is NaN."""
     with np.errstate(invalid="ignore", over="ignore"):
-        return (fields["s"] / fields["n"]).astype(_float_of(context))
+        return (fields["s"] / fields["n"]).astype(floats_of(context.dtype))
 
 
-def time_mean(fields: Fields, context: Context) -> np.ndarray:
+def time_mean(fields: Mapping[str, Any], context: Context) -> np.ndarray:
     """Divide in Python's integers, rounded to the nearest unit; any NaT, or nothing, is NaT."""
-    names = ("high", "mid", "low", "n", "nat")
-    rows = zip(*(fields[name].tolist() for name in names), strict=True)
+    rows = zip(
+        fields["s"].sums.numbers(), fields["n"].tolist(), fields["nat"].tolist(), strict=True
+    )
     nat = int(np.iinfo(np.int64).min)
-    means = [
-        nat if missing or not n else (2 * ((high << 44) + (mid << 22) + low) + n) // (2 * n)
-        for high, mid, low, n, missing in rows
-    ]
+    means = [nat if missing or not n else (2 * s + n) // (2 * n) for s, n, missing in rows]
     return np.array(means, np.int64).view(context.dtype)
+
+
+def time_sum(fields: Mapping[str, Any], context: Context) -> np.ndarray:
+    """Add up in Python's integers; any NaT makes the sum NaT."""
+    first = initial_of(context, context.dtype)
+    begins = 0 if first is None else int(first.view(np.int64))
+    values = [begins + value for value in fields["s"].sums.numbers()]
+    missing = (fields["nat"] != 0) | (begins == np.iinfo(np.int64).min)
+    return timedeltas(values, missing, context.dtype, "sum")
 
 
 def timedeltas(
@@ -168,7 +172,7 @@ def variance(fields: Fields, context: Context) -> np.ndarray:
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         degrees = np.maximum(fields["n"] - context.ddof, 0)
         # Rounding may leave less than nothing; NaN stays.
-        return (np.maximum(fields["q"], 0) / degrees).astype(_float_of(context))
+        return (np.maximum(fields["q"], 0) / degrees).astype(floats_of(context.dtype))
 
 
 def deviation(fields: Fields, context: Context) -> np.ndarray:
@@ -176,7 +180,7 @@ def deviation(fields: Fields, context: Context) -> np.ndarray:
     wide = replace(context, dtype=np.dtype(np.float64))
     with np.errstate(over="ignore"):
         done: np.ndarray = np.sqrt(variance(fields, wide))
-        return done.astype(_float_of(context))
+        return done.astype(floats_of(context.dtype))
 
 
 def root_of_sum(fields: Fields, context: Context) -> np.ndarray:
@@ -184,20 +188,20 @@ def root_of_sum(fields: Fields, context: Context) -> np.ndarray:
     (field,) = fields.values()
     with np.errstate(over="ignore"):
         done: np.ndarray = np.sqrt(field.astype(np.float64))
-        return done.astype(_float_of(context))
+        return done.astype(floats_of(context.dtype))
 
 
 def as_float(fields: Fields, context: Context) -> np.ndarray:
     """Give the one field a float dtype."""
     (field,) = fields.values()
     with np.errstate(over="ignore"):
-        return field.astype(_float_of(context))
+        return field.astype(floats_of(context.dtype))
 
 
 def log_of_sum(fields: Fields, context: Context) -> np.ndarray:
     """Add the logarithm of the scaled sum to the maximum."""
     with np.errstate(divide="ignore"):
-        return (fields["m"] + np.log(fields["s"])).astype(_float_of(context))
+        return (fields["m"] + np.log(fields["s"])).astype(floats_of(context.dtype))
 
 
 def as_bool(fields: Fields, _context: Context) -> np.ndarray:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from chunkfold.kernels.accumulator.sums import IntegerSums
 from chunkfold.kernels.errors import RangeError
 from chunkfold.kernels.monoid.finish_context import Context
 
@@ -15,9 +16,9 @@ MASK = (1 << DIGIT) - 1
 """Mask of an integer's lowest digit."""
 
 
-def fitted(digits: Sequence[np.ndarray], context: Context, what: str) -> np.ndarray:
-    """Return integers given as digits, the lowest first, in the dtype of sums or the one wanted."""
-    first, second, *higher = digits
+def fitted(sums: IntegerSums, context: Context, what: str) -> np.ndarray:
+    """Return exact sums of integers in the dtype of sums or the one wanted."""
+    first, second, *higher = sums.digits
     if not higher:
         second, higher = second & MASK, [second >> DIGIT]
     whole: np.ndarray = second << DIGIT | first  # the low 64 bits
@@ -30,9 +31,7 @@ def fitted(digits: Sequence[np.ndarray], context: Context, what: str) -> np.ndar
             fits &= digit == sign & MASK
         if fits.all():
             return whole.view(wanted)
-    rows = zip(*(digit.tolist() for digit in digits), strict=True)
-    values = [sum(digit << DIGIT * n for n, digit in enumerate(row)) for row in rows]
-    return within(values, wanted, f"{what} of {context.dtype}")
+    return within(sums.numbers(), wanted, f"{what} of {context.dtype}")
 
 
 def wanted_integer(context: Context) -> np.dtype:

@@ -1,25 +1,16 @@
 """Moments and norms: those of floats that round, and what stands in for them.
 
-Exact results, and those of integers, are declared in exact_sums.py, integers.py and
-integer_products.py.
+Exact results, and those of integers, are declared in exact_sums.py.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from chunkfold.kernels.catalogue import exact_sums as exact
 from chunkfold.kernels.catalogue import finish_functions
-from chunkfold.kernels.catalogue.integer_products import (
-    INTEGER_NORM2,
-    INTEGER_STD,
-    INTEGER_SUMSQ,
-    INTEGER_VAR,
-)
-from chunkfold.kernels.catalogue.integers import INTEGER_NORM1
 from chunkfold.kernels.expressions.library import fma, ratio, real
 from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.monoid.accumulate import Accumulate, Expressions
@@ -77,28 +68,21 @@ _SQUARES: Any = {
 }
 
 
-def _faster(of_floats: Monoid, of_integers: Monoid) -> Monoid:
+def _faster(rounding: Monoid) -> Monoid:
     """Fold integers of up to 16 bits, and int32, exactly also where results may round.
 
-    The former are faster alone, the latter together with sums and squares, which they share.
+    Exact sums are faster alone, or together with sums and squares, which they share.
     """
 
     def of(dtype: np.dtype) -> Monoid:
         few = dtype.kind in "biu" and (dtype.itemsize <= 2 or dtype == np.int32)
-        return of_integers.for_dtype(dtype) if few else of_floats
+        return rounding.exact if few and rounding.exact is not None else rounding
 
-    exactly = of_floats.exact
-    assert exactly is not None
-    exactly = replace(exactly, instead={"biu": of_integers})
-    return replace(of_floats, exact=exactly).by_dtype(of)
+    return rounding.by_dtype(of)
 
 
-VAR = _faster(
-    Monoid("var", **_MOMENTS, finish=finish_functions.variance, exact=exact.EXACT_VAR), INTEGER_VAR
-)
-STD = _faster(
-    Monoid("std", **_MOMENTS, finish=finish_functions.deviation, exact=exact.EXACT_STD), INTEGER_STD
-)
+VAR = _faster(Monoid("var", **_MOMENTS, finish=finish_functions.variance, exact=exact.EXACT_VAR))
+STD = _faster(Monoid("std", **_MOMENTS, finish=finish_functions.deviation, exact=exact.EXACT_STD))
 SUMSQ = Monoid(
     "sumsq",
     fields={"q": "sum"},
@@ -106,7 +90,7 @@ SUMSQ = Monoid(
     finish=finish_functions.summed,
     exact=exact.EXACT_SUMSQ,
     kinds="f",
-    instead={"biu": INTEGER_SUMSQ},
+    instead={"biu": exact.EXACT_SUMSQ},
 )
 NORM1 = Monoid(
     "norm1",
@@ -117,7 +101,7 @@ NORM1 = Monoid(
     finish=finish_functions.as_float,
     exact=exact.EXACT_NORM1,
     kinds="f",
-    instead={"biu": INTEGER_NORM1},
+    instead={"biu": exact.EXACT_NORM1},
 )
 NORM2 = _faster(
     Monoid(
@@ -126,6 +110,5 @@ NORM2 = _faster(
         **_SQUARES,
         finish=finish_functions.root_of_sum,
         exact=exact.EXACT_NORM2,
-    ),
-    INTEGER_NORM2,
+    )
 )

@@ -15,7 +15,6 @@ import numpy as np
 from chunkfold.kernels.catalogue import exact_sums as exact
 from chunkfold.kernels.catalogue import finish_functions
 from chunkfold.kernels.catalogue.exact_sums import ExactFields
-from chunkfold.kernels.catalogue.integer_products import INTEGER_DOT, INTEGER_SUM_SQ_DIFF
 from chunkfold.kernels.catalogue.mixed_dtypes import compare_mixed
 from chunkfold.kernels.expressions.library import real
 from chunkfold.kernels.expressions.symbols import Symbol
@@ -75,15 +74,28 @@ def _exact_complex_product(x0: Any, x1: Any) -> Expressions:
     }
 
 
-_EXACT_DOT = Monoid(
-    "dot",
-    inputs=2,
-    fields={"s": "exact"},
-    zero=0,
-    lift=lambda x0, x1: x0 * x1,
-    op="add",
-    kinds="f",
-)
+def _difference(x: Any, y: Any) -> Any:
+    """Return the first minus the second; bools as integers, which NumPy does not subtract."""
+    if x.dtype.kind == "b":
+        x, y = x.astype("int8"), y.astype("int8")
+    return x - y
+
+
+def _exact_sum(name: str, lift: Any) -> Monoid:
+    return Monoid(
+        name,
+        inputs=2,
+        fields={"s": "exact"},
+        zero=0,
+        lift=lift,
+        op="add",
+        unbounded=True,
+        finish=exact.sum_of_products,
+    )
+
+
+_EXACT_DOT = _exact_sum("dot", lambda x0, x1: x0 * x1)
+_EXACT_SUM_SQ_DIFF = _exact_sum("sum_sq_diff", lambda x0, x1: _difference(x0, x1) ** 2)
 DOT = Monoid(
     "dot",
     inputs=2,
@@ -95,7 +107,7 @@ DOT = Monoid(
     finish=finish_functions.summed,
     exact=_EXACT_DOT,
     instead={
-        "biu": INTEGER_DOT,
+        "biu": _EXACT_DOT,
         "c": Monoid(
             "dot",
             inputs=2,
@@ -128,16 +140,8 @@ SUM_SQ_DIFF = Monoid(
     op="add",
     kinds="f",
     finish=finish_functions.summed,
-    exact=Monoid(
-        "sum_sq_diff",
-        inputs=2,
-        fields={"s": "exact"},
-        zero=0,
-        lift=lambda x0, x1: (x0 - x1) ** 2,
-        op="add",
-        kinds="f",
-    ),
-    instead={"biu": INTEGER_SUM_SQ_DIFF},
+    exact=_EXACT_SUM_SQ_DIFF,
+    instead={"biu": _EXACT_SUM_SQ_DIFF},
     specialised=ForMixedInputs(_squared),
 )
 
@@ -211,13 +215,6 @@ WEIGHTED_CORRELATION = weighted_of_two("correlation", correlation, _SUMS | _SQUA
 COV, CORR = COVARIANCE.called("cov"), CORRELATION.called("corr")
 WEIGHTED_COV = WEIGHTED_COVARIANCE.called("weighted_cov")
 WEIGHTED_CORR = WEIGHTED_CORRELATION.called("weighted_corr")
-
-
-def _difference(x: Any, y: Any) -> Any:
-    """Return the first minus the second; bools as integers, which NumPy does not subtract."""
-    if x.dtype.kind == "b":
-        x, y = x.astype("int8"), y.astype("int8")
-    return x - y
 
 
 def _far(x: Symbol, y: Symbol) -> Any:

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from chunkfold.kernels.catalogue import finish_functions
-from chunkfold.kernels.catalogue.exact_sums import ExactFields
-from chunkfold.kernels.catalogue.integer_products import INTEGER_DOT
+from chunkfold.kernels.catalogue.exact_sums import ExactFields, sum_of_products
 from chunkfold.kernels.catalogue.sums_of_two import product
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.expressions.library import real, where
@@ -77,6 +76,7 @@ def _exactly(name: str, lift: Any, finish: Any, kinds: str = "biuf") -> Monoid:
 _WEIGHT: Any = {"w": lambda _, w: w}
 _PRODUCT: Any = {"s": lambda x, w: x * w}
 _SQUARE: Any = {"q": lambda x, w: x * x * w}
+_EXACT_SUM = replace(_exactly("weighted_sum", _PRODUCT, sum_of_products), unbounded=True)
 _EXACT_MEAN = _exactly("weighted_mean", _PRODUCT | _WEIGHT, _mean)
 
 _PARTS: Any = {"re": lambda x, w: x.real * w.real, "im": lambda x, w: x.imag * w.real}
@@ -109,8 +109,8 @@ WEIGHTED_SUM = Monoid(
     op="add",
     kinds="f",
     finish=finish_functions.summed,
-    exact=_exactly("weighted_sum", _PRODUCT, lambda fields, _: fields["s"], "f"),
-    instead={"biu": replace(INTEGER_DOT, name="weighted_sum", weights=1), "c": _COMPLEX_SUM},
+    exact=_EXACT_SUM,
+    instead={"biu": _EXACT_SUM, "c": _COMPLEX_SUM},
 )
 WEIGHTED_MEAN = Monoid(
     "weighted_mean",

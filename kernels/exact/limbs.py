@@ -109,6 +109,15 @@ def part_of(dtype: np.dtype) -> np.dtype:
     return np.dtype(f"float{4 * dtype.itemsize}") if kind_of(dtype) == "c" else dtype
 
 
+def floats_of(dtype: np.dtype) -> np.dtype:
+    """Return the dtype of means and the like: floats keep theirs, and others become float64.
+
+    Complex numbers have that of their parts.
+    """
+    part = part_of(dtype)
+    return part if kind_of(part) == "f" else np.dtype(np.float64)
+
+
 def settled(tables: np.ndarray) -> np.ndarray:
     """Propagate the carries of tables (outputs, entries): each value then has one form.
 

@@ -14,7 +14,6 @@ from functools import cached_property, lru_cache, reduce
 
 import numpy as np
 
-from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.exact.limbs import FORMATS, Format, Limbs, limbs_between, part_of
 from chunkfold.kernels.expressions.infix import infix
 from chunkfold.kernels.expressions.library import lower, upper
@@ -98,42 +97,45 @@ def _key(factor: Node) -> str:
     return repr(flat([factor]))
 
 
+def arithmetic(tree: Node) -> tuple[str, Node, tuple[Node, ...]]:
+    """Return what a tree is in real arithmetic: an operation, its node, and its operands.
+
+    The operation is add, subtract, multiply of any number, negative, constant, or factor.
+    """
+    op, sources = tree.op, tree.sources
+    if op == "constant":
+        return op, tree, ()
+    if tree.dtype != BOOL:
+        if op in ("add", "subtract", "multiply", "negative"):
+            return op, tree, sources
+        if op == "invert" and tree.dtype.kind == "i":  # as -1 - x is written
+            return "subtract", tree, (constant(-1, tree.dtype), *sources)
+        if op == "power" and (times := _whole_power(sources[1])) is not None:
+            return "multiply", tree, (sources[0],) * times
+        if op == "cast" and _keeps(sources[0].dtype, tree.dtype):
+            return arithmetic(sources[0])
+    return "factor", tree, ()
+
+
 def _expanded(tree: Node) -> _Terms:
     """Return the number that stands before each product of factors."""
-    if tree.op == "constant":
-        return _of_constant(tree)
-    sources = tree.sources
-    if tree.dtype != BOOL:
-        if tree.op in ("add", "subtract"):
-            sign = 1 if tree.op == "add" else -1
-            return _sum([_expanded(sources[0]), _times(_expanded(sources[1]), {(): sign})])
-        if tree.op == "multiply":
-            return _times(*map(_expanded, sources))
-        if tree.op == "negative":
-            return _times(_expanded(sources[0]), {(): -1})
-        if tree.op == "invert" and tree.dtype.kind == "i":  # as -1 - x is written
-            return _sum([_times(_expanded(sources[0]), {(): -1}), {(): Fraction(-1)}])
-        if tree.op == "power" and (times := _whole_power(sources[1])) is not None:
-            return reduce(_times, [_expanded(sources[0])] * times, {(): Fraction(1)})
-        if tree.op == "cast" and _keeps(sources[0].dtype, tree.dtype):
-            return _expanded(sources[0])
-    return {(tree,): Fraction(1)}
+    op, inner, sources = arithmetic(tree)
+    if op == "constant":
+        return _of_constant(inner)
+    if op == "factor":
+        return {(inner,): Fraction(1)}
+    terms = [_expanded(one) for one in sources]
+    if op == "multiply":
+        return reduce(_times, terms, {(): Fraction(1)})
+    if op in ("subtract", "negative"):
+        terms[-1] = _times(terms[-1], {(): -1})
+    return _sum(terms)
 
 
 def _factors(tree: Node) -> set[Node]:
     """Return what a tree multiplies out to products of, also of those that cancel."""
-    if tree.op == "constant":
-        return set()
-    sums = tree.op in ("add", "subtract", "multiply", "negative")
-    inverted = tree.op == "invert" and tree.dtype.kind == "i"
-    if tree.dtype != BOOL:
-        if sums or inverted:
-            return set().union(*map(_factors, tree.sources))
-        if tree.op == "power" and (times := _whole_power(tree.sources[1])) is not None:
-            return _factors(tree.sources[0]) if times else set()
-        if tree.op == "cast" and _keeps(tree.sources[0].dtype, tree.dtype):
-            return _factors(tree.sources[0])
-    return {tree}
+    op, inner, sources = arithmetic(tree)
+    return {inner} if op == "factor" else set().union(*map(_factors, sources))
 
 
 def _of_constant(tree: Node) -> _Terms:
@@ -197,22 +199,19 @@ def _halves(factor: Node) -> list[tuple[Node, Fraction]]:
     return [(high.node, Fraction(1 << 32)), (low.node, Fraction(1))]
 
 
-def in_floats(tree: Node, wide: np.dtype) -> Node:
-    """Return a tree as IEEE 754 computes it in a wide float, of the same factors.
+def computed_in(tree: Node, dtype: np.dtype) -> Node:
+    """Return a tree computed in a dtype, of the same factors.
 
-    It tells what a sum is of where one of them is infinite or NaN.
+    As IEEE 754 computes it in a wide float it tells what a sum is of where one of them is infinite
+    or NaN.
     """
-    if tree.dtype != BOOL:
-        if tree.op in ("add", "subtract", "multiply", "negative"):
-            return build(tree.op, wide, *(in_floats(source, wide) for source in tree.sources))
-        if tree.op == "invert" and tree.dtype.kind == "i":
-            return build("subtract", wide, constant(-1, wide), in_floats(tree.sources[0], wide))
-        if tree.op == "power" and (times := _whole_power(tree.sources[1])) is not None:
-            powers = [in_floats(tree.sources[0], wide)] * times
-            return reduce(lambda a, b: build("multiply", wide, a, b), powers or [constant(1, wide)])
-        if tree.op == "cast" and _keeps(tree.sources[0].dtype, tree.dtype):
-            return in_floats(tree.sources[0], wide)
-    return cast(tree, wide)
+    op, inner, sources = arithmetic(tree)
+    if op in ("constant", "factor"):
+        return cast(inner, dtype)
+    each = [computed_in(one, dtype) for one in sources]
+    if op == "multiply":
+        return reduce(lambda a, b: build(op, dtype, a, b), each or [constant(1, dtype)])
+    return build(op, dtype, *each)
 
 
 def power_of(of: Polynomial) -> int:
@@ -262,8 +261,3 @@ def format_of(factor: Node, values: Sequence[np.dtype]) -> Format:
         return FORMATS[own]
     bits = 1 if factor.dtype == BOOL else 8 * factor.dtype.itemsize
     return Format(bits, bits, whole=True)
-
-
-def is_summable(dtype: np.dtype) -> bool:
-    """Return True for dtypes that can be summed exactly: numbers, and no times."""
-    return kind_of(dtype) in "biufc"

@@ -64,6 +64,12 @@ def magnitude(x: Symbol) -> Symbol:
     return applied("absolute", x)
 
 
+def distance(x0: Symbol, x1: Symbol) -> Symbol:
+    """Return the distance of two integers, which 64 bits without a sign always hold."""
+    one, other = x0.astype(np.uint64), x1.astype(np.uint64)
+    return where(x0 > x1, one - other, other - one)
+
+
 def nonzero(x: Any) -> Symbol:
     """Return the condition that a value, or a part of a complex one, is not zero; NaN is not."""
     if not isinstance(x, Symbol):  # a complex one

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from chunkfold.kernels.dtypes import kind_of
-from chunkfold.kernels.exact.limbs import part_of
+from chunkfold.kernels.exact.limbs import floats_of
 
 if TYPE_CHECKING:
     from chunkfold.kernels.monoid.monoid import Monoid
@@ -49,8 +48,7 @@ class Context:
 
         Complex numbers have that of their parts.
         """
-        part = part_of(self.dtype)
-        return part if kind_of(part) == "f" else np.dtype(np.float64)
+        return floats_of(self.dtype)
 
     def position(self, index: np.ndarray) -> np.ndarray:
         """Turn C-order indices `i` into C-order positions among the reduced axes.

@@ -96,7 +96,7 @@ class Monoid:
     casts: bool = field(default=True, kw_only=True)
     """True: a `dtype` that elements are cast to is the result's dtype too, as for sums."""
     unbounded: bool = field(default=False, kw_only=True)
-    """True: `finish` returns Python's integers where `Context.result` is object."""
+    """True: `finish` returns Python's integers, of integers where `Context.result` is object."""
     instead: Mapping[str, Monoid] = field(
         default_factory=lambda: MappingProxyType({}), kw_only=True
     )

@@ -19,7 +19,6 @@ import numpy as np
 
 from chunkfold.kernels.dtypes import EXACT, field_dtype, is_table
 from chunkfold.kernels.errors import MonoidError
-from chunkfold.kernels.exact.polynomials import is_summable
 from chunkfold.kernels.expressions import operations
 from chunkfold.kernels.expressions.library import as_symbol
 from chunkfold.kernels.expressions.meanings import verify
@@ -97,9 +96,6 @@ class _Trace:
 
     def _dtype(self, rule: str) -> str:
         if rule == EXACT:
-            unfit = next((one for one in self._values if not is_summable(one)), None)
-            if unfit is not None:
-                raise self._error(f"exact sums are of numbers, not of {unfit}")
             return EXACT
         return "int64" if is_table(rule) else field_dtype(rule, self._value, self._fp64)
 

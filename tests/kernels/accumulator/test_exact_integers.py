@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from chunkfold.kernels import ExactArray
 from chunkfold.kernels.accumulator.exact_integers import nearest_integers
-from chunkfold.kernels.accumulator.sums import of_digits
+from chunkfold.kernels.accumulator.sums import IntegerSums
 
 
 def exact(sums: list[int]) -> ExactArray:
     digits = np.array([[one & 0xFFFFFFFF, one >> 32] for one in sums], np.int64).T
-    return ExactArray(of_digits(list(digits)))
+    return ExactArray(IntegerSums(*digits))
 
 
 @given(

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from chunkfold.kernels import Bound, DeviceContext, Fold, Tuning, as_monoid, bind, box, choose
-from chunkfold.kernels.accumulator.sums import of_digits
+from chunkfold.kernels.accumulator.sums import IntegerSums
 from chunkfold.kernels.catalogue.integer_results import fitted
 from chunkfold.kernels.errors import MonoidError, RangeError
 from chunkfold.kernels.exact.limbs import integers
@@ -297,12 +297,12 @@ def test_digits_fit_their_dtype_or_are_refused(digits: int, wanted: str | None, 
     context = Context(np.dtype("uint8"), (1,), (0,), result=result)
     dtype = result or np.dtype("uint64")
     if dtype.kind == "O" or all(fits(number, dtype) for number in numbers):
-        got = fitted(held, context, "sum")
+        got = fitted(IntegerSums(*held), context, "sum")
         assert (got.tolist(), got.dtype) == (numbers, dtype)
     else:
         with pytest.raises(RangeError, match="the sum of uint8 is"):
-            fitted(held, context, "sum")
-    sums = of_digits(held)
+            fitted(IntegerSums(*held), context, "sum")
+    sums = IntegerSums(*held)
     assert integers(sums.tables(np.arange(len(numbers)))) == numbers
 
 

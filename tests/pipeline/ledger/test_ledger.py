@@ -179,7 +179,7 @@ def test_a_damaged_entry_is_counted_and_another_of_its_key_is_used(tmp_path: Pat
     ledger.write([entry(9)])
     other = Ledger.at(str(tmp_path))
     assert_is(other.read(entry(9).key, ["c"]), 9)
-    assert [one.reason for one in other.damaged] == ["the checksum of an entry differs"]
+    assert [one.reason for one in verify(other)] == ["the checksum of an entry differs"]
 
 
 def test_several_write_at_once(tmp_path: Path):

@@ -1,68 +1,41 @@
-"""The work that the tasks of a run have in common."""
+"""The work that the tasks of a run have in common: one read, and what is made of it."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from chunkfold.axis_cuts import Cells
 from chunkfold.grid import Piece
 from chunkfold.kernels import Accumulator, Box, KeyedBox
 from chunkfold.kernels.accumulator.chooser import Chooser
 from chunkfold.kernels.fold.levels import Levels
 from chunkfold.kernels.geometry import OutputRun
-from chunkfold.planning.block_data import BlockData, Brings, Constants, to_workers
 from chunkfold.planning.blocks import LARGE_BYTES, Block
 from chunkfold.planning.broadcast_inputs import BroadcastInput
-from chunkfold.planning.group_keys import Keys
-from chunkfold.planning.grouping import AnyKeys
+from chunkfold.planning.group_keys import Keys, PackedKeys
+from chunkfold.planning.grouping import AnyKeys, OwnKeys
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_boxes import Inputs, kept_leaf_box, keyed_leaf_box, leaf_box
-from chunkfold.planning.leaf_extremes import MOST_LEAVES, has_extremes
-from chunkfold.planning.leaf_objects import ListingTerms
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.preaggregation import Preaggregation, preaggregated
 from chunkfold.planning.roll_up import RollUp
 from chunkfold.planning.rules import PlanRule, applies
+from chunkfold.planning.scan import BlockData, Brings, Scan, to_workers
 from chunkfold.planning.tiles import TileFinishing, finishing_of, kernel_levels
-from chunkfold.settings import retry_seconds
-from chunkfold.sources.dask_division import Division, Own
-from chunkfold.sources.dask_source import with_keys, with_tasks
-from chunkfold.sources.gathering import covers
 from chunkfold.sources.source import Source
 
 
 @dataclass(frozen=True)
-class Work:
-    """The work that all blocks of a run have. It travels with each task, so it stays small."""
+class Folding:
+    """The accumulators of a question, and the way in which elements are folded into them."""
 
-    run: str
-    sources: tuple[Source, ...]
-    listings: tuple[ListingTerms | None, ...]
-    """For each input what is known of all of its objects; None if it could not be listed."""
     layout: Layout
-    leaf_bytes: int
-    """Most decoded bytes of a leaf of one input."""
     accumulator: Accumulator
-    variant: str | None
-    at_once: int
-    """Blocks that a worker runs at once."""
-    readers: int
-    """Threads that read for a block, where a worker has as many."""
-    requests: int
-    """Requests that a worker may have in flight for one host."""
-    fetching: int
-    """Bytes that these may bring, or that wait to be decoded."""
-    retry_s: float
-    """Seconds for which a request is tried again."""
-    skips: bool
-    """True if chunks that cannot be read are left out, rather than end the run."""
-    wants_all: bool = False
-    """True if chunks that are not stored end the run."""
     keys: AnyKeys | None = None
     """The group of each element, if there are groups."""
     numbering: Accumulator | None = None
@@ -71,34 +44,46 @@ class Work:
     """Inputs behind the sources that lack axes of them."""
     choosers: tuple[Chooser, ...] = ()
     """Choosers among the elements of each output, which blocks keep for that."""
-    tasks: Division | None = None
-    """Dask's, which make chunks of the sources; they do not travel."""
     finishing: TileFinishing | None = None
     """Finishes tiles where they are whole, if blocks do: results then leave one by one."""
     levels: Levels | None = None
     """Levels that kernels make of tiles that are one leaf, if they can."""
-    beside: tuple[Work, ...] = ()
-    """Work for the other questions that the same read answers: they have the same leaves."""
-    extremes: bool = False
-    """True if blocks return the least and the greatest elements of leaves, for another read."""
     kinds: frozenset[str] = frozenset()
     """Kinds of devices, as far as they are known."""
     by_rows: bool = True
     """True if rows of elements may be folded first."""
-    decodes_on_device: bool = False
-    """True if devices decode what they can."""
     roll_up: RollUp | None = None
     """The way to make it of another question's accumulators, if there is one."""
 
-    @property
-    def together(self) -> tuple[Work, ...]:
-        """Work for all questions that one read answers, this one first."""
-        return (self, *self.beside)
+    @classmethod
+    def of(cls, plan: Plan) -> Folding:
+        """Return how the question of a plan is answered."""
+        return cls(
+            plan.layout,
+            plan.accumulator,
+            plan.request.keys,
+            plan.request.numbering,
+            plan.held,
+            plan.choosers,
+            finishing_of(plan),
+            kernel_levels(plan) if plan.request.streams else None,
+            plan.terms.kinds,
+            plan.by_rows,
+            plan.request.roll_up,
+        )
 
     @property
-    def folded_beside(self) -> tuple[Work, ...]:
-        """Work for the other questions that elements are folded for."""
-        return tuple(one for one in self.beside if one.roll_up is None)
+    def groups(self) -> int:
+        """Accumulators of each output."""
+        return 1 if self.keys is None else self.keys.count
+
+    def outputs_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the extents of accumulators of some outputs: groups come first."""
+        return shape if self.keys is None else (self.groups, *shape)
+
+    def outputs_region(self, place: tuple[slice, ...]) -> tuple[slice, ...]:
+        """Return where the accumulators of some outputs are."""
+        return place if self.keys is None else (slice(0, self.groups), *place)
 
     def box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Box:
         """Describe a part of a leaf to the kernels."""
@@ -109,7 +94,7 @@ class Work:
         """The rows that are folded first; None if elements are folded."""
         if not self.by_rows or (self.keys is None and not self.held):
             return None
-        staged = len(self.sources)
+        staged = self._inputs.staged
         return preaggregated(
             self.accumulator, self.layout, self.held, staged, self.keys, self.kinds
         )
@@ -152,14 +137,16 @@ class Work:
 
     @cached_property
     def _inputs(self) -> Inputs:
-        return Inputs(self.accumulator.uses_index, len(self.sources), self.held)
+        staged = len(self.accumulator.stored) - len(self.held)
+        return Inputs(self.accumulator.uses_index, staged, self.held)
 
     @property
-    def groups(self) -> int:
-        """Accumulators of each output."""
-        return 1 if self.keys is None else self.keys.count
+    def counts_fill(self) -> bool:
+        """True if fill values are folded by their number alone, if another's leaves are skipped."""
+        plain = self.keys is None and not self.held and not self.accumulator.uses_index
+        return plain and self.layout.outputs == 1 and self.accumulator.takes_first
 
-    def of_some_groups(self, block: Block) -> tuple[Work, np.ndarray | None]:
+    def of_some_groups(self, block: Block) -> tuple[Folding, np.ndarray | None]:
         """Return it with only those groups that a block may meet, and which these are.
 
         None: with all, of which a block then leaves accumulators. So it is where these are small,
@@ -176,125 +163,122 @@ class Work:
         found = self.keys.of_some(self.layout.reach(block.tiles, block.parts))
         return (self, None) if found is None else (replace(self, keys=found[0]), found[1])
 
-    @property
-    def fills_implicitly(self) -> bool:
-        """True if chunks that are not stored are folded by their number of elements alone."""
-        # Elements that are alike may be weighed unlike, and those that are kept are all brought.
-        if self.held or self.choosers or self.numbering is not None:
-            return False
-        accumulator = self.accumulator
-        # Reductions that read indices would need the first element of each group.
-        own = accumulator.takes_first and (self.keys is None or not accumulator.uses_index)
-        return own and all(one._counts_fill for one in self.folded_beside)
+
+class Constants(NamedTuple):
+    """Inputs that all blocks of a run read in addition to their sources, by question."""
+
+    keys: tuple[AnyKeys | None, ...]
+    held: tuple[tuple[BroadcastInput, ...], ...]
 
     @property
-    def _counts_fill(self) -> bool:
-        """True if that holds for this question, where another one's leaves are skipped."""
-        plain = self.keys is None and not self.held and not self.accumulator.uses_index
-        return plain and self.layout.outputs == 1 and self.accumulator.takes_first
+    def nbytes(self) -> int:
+        """Bytes of all that."""
+        inputs = itertools.chain.from_iterable(self.held)
+        keys = (one.nbytes for one in self.keys if one is not None)
+        return sum(keys) + sum(one.values.nbytes for one in inputs)
 
-    @property
-    def constants(self) -> Constants:
-        """Keys and inputs that are the same for all blocks, and may be large."""
-        return Constants(self.keys, self.held, tuple(one.constants for one in self.beside))
+    def packed(self) -> PackedConstants:
+        """Return what travels for it."""
+        return PackedConstants(
+            tuple(None if one is None else one.packed() for one in self.keys), self.held
+        )
 
-    def with_constants(self, constants: Constants) -> Work:
-        """Return it with these."""
-        each = constants.beside or (Constants(),) * len(self.beside)
-        beside = (one.with_constants(own) for one, own in zip(self.beside, each, strict=True))
-        return replace(self, keys=constants.keys, held=constants.held, beside=tuple(beside))
 
-    def common(self, brings: Brings = to_workers) -> Work:
-        """Return what all blocks have: nothing of sources that these bring."""
-        own = [one.parted(()) if brings(one) else one for one in self.sources]
-        return replace(self._reading(own), tasks=None)
+class PackedConstants(NamedTuple):
+    """Constants as they travel: keys are packed."""
 
-    def data_of(self, block: Block, brings: Brings = to_workers) -> BlockData | None:
-        """Return what a block brings; None if that is nothing."""
-        brought = {n: source for n, source in enumerate(self.sources) if brings(source)}
-        if not brought:
-            return None
-        regions = partial(regions_of, self.layout, block)
-        parts = {n: source.parted(regions(source)) for n, source in brought.items()}
-        return BlockData(parts, Own() if self.tasks is None else self.tasks.own(block.number))
+    keys: tuple[PackedKeys | OwnKeys | None, ...]
+    held: tuple[tuple[BroadcastInput, ...], ...]
 
-    def with_sources(self, sources: Mapping[int, Source]) -> Work:
-        """Return it with sources that a block brought, by their numbers."""
-        return self._reading([sources.get(n, s) for n, s in enumerate(self.sources)])
+    def unpacked(self) -> Constants:
+        """Return what was packed."""
+        return Constants(
+            tuple(None if one is None else one.unpacked() for one in self.keys), self.held
+        )
 
-    def _reading(self, sources: Sequence[Source]) -> Work:
-        """Return it with other sources, for every question."""
-        beside = tuple(replace(one, sources=tuple(sources)) for one in self.beside)
-        return replace(self, sources=tuple(sources), beside=beside)
 
-    def outputs_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the extents of accumulators of some outputs: groups come first."""
-        return shape if self.keys is None else (self.groups, *shape)
+@dataclass(frozen=True)
+class Work:
+    """The work that all blocks of a run have. It travels with each task, so it stays small."""
 
-    def outputs_region(self, place: tuple[slice, ...]) -> tuple[slice, ...]:
-        """Return where the accumulators of some outputs are."""
-        return place if self.keys is None else (slice(0, self.groups), *place)
+    scan: Scan
+    first: Folding
+    """The question for whose tiles, one after another, leaves are read."""
+    secondary: tuple[Folding, ...] = ()
+    """The other questions that the same read answers: they have the same leaves."""
 
     @classmethod
     def of(cls, run: str, plan: Plan) -> Work:
         """Return what a plan's blocks have in common."""
-        regions = (partial(regions_of, plan.layout, block) for block in plan.blocks)
-        return cls._of(run, plan, *with_tasks(plan.sources, regions))
+        return cls(Scan.of(run, plan), *_questions(plan))
 
     @classmethod
     def in_graph(cls, run: str, plan: Plan) -> Work:
         """Return the same for a graph of Dask's, in which the chunks of its arrays are results."""
-        return replace(cls._of(run, plan, (*map(with_keys, plan.sources),), None), finishing=None)
+        first, others = _questions(plan)
+        return cls(Scan.in_graph(run, plan), replace(first, finishing=None), others)
 
-    @classmethod
-    def _of(cls, run: str, plan: Plan, sources: tuple[Source, ...], tasks: Division | None) -> Work:
-        return cls(
-            run,
-            sources,
-            plan.listing_terms,
-            plan.layout,
-            plan.leaf_bytes,
-            plan.accumulator,
-            plan.options.variant,
-            plan.threads,
-            plan.readers,
-            plan.requests,
-            plan.memory.fetching,
-            retry_seconds(),
-            plan.options.skips,
-            plan.options.wants_all,
-            plan.request.keys,
-            plan.request.numbering,
-            plan.held,
-            plan.choosers,
-            tasks,
-            finishing_of(plan),
-            kernel_levels(plan) if plan.request.streams else None,
-            tuple(
-                cls._of(f"{run}-{number}", one, sources, None)
-                for number, one in enumerate(plan.beside, 1)
-            ),
-            plan.reads > 1
-            and plan.layout.leaves <= MOST_LEAVES
-            and has_extremes(plan.sources, plan.packings, plan.options.cast),
-            plan.terms.kinds,
-            plan.by_rows,
-            plan.device_decoding.used,
-            plan.request.roll_up,
-        )
+    @property
+    def questions(self) -> tuple[Folding, ...]:
+        """All questions that the read answers."""
+        return (self.first, *self.secondary)
 
-    def grids_along(self, axis: int) -> list[Cells]:
-        """Return where each input is cut along an axis."""
-        return [source.grid[axis] for source in self.sources]
+    @property
+    def folded_secondary(self) -> tuple[Folding, ...]:
+        """The other questions that elements are folded for."""
+        return tuple(one for one in self.secondary if one.roll_up is None)
+
+    def alone(self, question: Folding) -> Work:
+        """Return the work for one of the questions, as if it was the only one."""
+        return Work(replace(self.scan, finds_extremes=False), question)
+
+    @property
+    def fills_implicitly(self) -> bool:
+        """True if chunks that are not stored are folded by their number of elements alone."""
+        first = self.first
+        # Elements that are alike may be weighed unlike, and those that are kept are all brought.
+        if first.held or first.choosers or first.numbering is not None:
+            return False
+        accumulator = first.accumulator
+        # Reductions that read indices would need the first element of each group.
+        own = accumulator.takes_first and (first.keys is None or not accumulator.uses_index)
+        return own and all(one.counts_fill for one in self.folded_secondary)
+
+    @property
+    def constants(self) -> Constants:
+        """Keys and inputs that are the same for all blocks, and may be large."""
+        each = self.questions
+        return Constants(tuple(one.keys for one in each), tuple(one.held for one in each))
+
+    def with_constants(self, constants: Constants) -> Work:
+        """Return it with these."""
+        each = zip(self.questions, constants.keys, constants.held, strict=True)
+        first, *others = (replace(one, keys=keys, held=held) for one, keys, held in each)
+        return replace(self, first=first, secondary=tuple(others))
+
+    def without_constants(self) -> Work:
+        """Return it without them, as it travels next to them."""
+        first, *others = (replace(one, keys=None, held=()) for one in self.questions)
+        return replace(self, first=first, secondary=tuple(others))
+
+    def common(self, brings: Brings = to_workers) -> Work:
+        """Return what all blocks have: nothing of sources that these bring."""
+        return replace(self, scan=self.scan.common(brings))
+
+    def data_of(self, block: Block, brings: Brings = to_workers) -> BlockData | None:
+        """Return what a block brings; None if that is nothing."""
+        return self.scan.data_of(block, self.first.layout, brings)
+
+    def with_sources(self, sources: Mapping[int, Source]) -> Work:
+        """Return it with sources that a block brought, by their numbers."""
+        return replace(self, scan=self.scan.with_sources(sources))
+
+    def of_some_groups(self, block: Block) -> tuple[Work, np.ndarray | None]:
+        """Return it with only those groups that a block may meet: see `Folding.of_some_groups`."""
+        first, groups = self.first.of_some_groups(block)
+        return replace(self, first=first), groups
 
 
-def regions_of(layout: Layout, block: Block, source: Source) -> list[tuple[slice, ...]]:
-    """Return what a block reads of a source, leaf by leaf."""
-    leaves = itertools.product(range(*block.tiles), range(*block.parts))
-    pieces = (layout.leaf(tile, part) for tile, part in leaves)
-    return [
-        region
-        for leaf in pieces
-        if all(piece.length for piece in leaf)
-        for region in covers([piece.source for piece in leaf], source.grid)
-    ]
+def _questions(plan: Plan) -> tuple[Folding, tuple[Folding, ...]]:
+    """Return how the questions of a plan are answered."""
+    return Folding.of(plan), tuple(map(Folding.of, plan.beside))

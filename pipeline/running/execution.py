@@ -108,7 +108,7 @@ class Execution:
             RunStarted(run, plan.name, plan.result_names, len(plan.blocks), plan.nbytes, devices)
         )
         work = Work.of(run, plan)
-        sink = self._sink if plan.request.streams else Arrays() if work.finishing else None
+        sink = self._sink if plan.request.streams else Arrays() if work.first.finishing else None
         streaming = None if sink is None else Streaming(plan, work, sink)
         self._streaming = streaming or self._streaming
         take = None if streaming is None else streaming.take
@@ -120,7 +120,7 @@ class Execution:
         roots = scheduler.execute()
         for source in plan.sources:
             source.check_unchanged()
-        if work.extremes:
+        if work.scan.finds_extremes:
             found = (folded.extremes for _, folded in roots)
             self._extremes = LeafExtremes.together((self._extremes, *found))
         report = merge(folded.report for _, folded in roots)

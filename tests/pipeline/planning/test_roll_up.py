@@ -136,7 +136,7 @@ def test_questions_are_made_of_the_coarsest_that_has_all_they_need(stores: Path)
     found = made_of(stores / "narrow", questions)
     assert found == {"zones": "map", "some": "map", "lat": "map", "whole": "zones"}
     work = Work.of("run", cf.plan(stores / "narrow", questions))
-    assert len(work.folded_beside) == 2
+    assert len(work.folded_secondary) == 2
     told = str(cf.plan(stores / "narrow", questions))
     assert "made of   what zones keeps for each of its results: no pass over the data" in told
 

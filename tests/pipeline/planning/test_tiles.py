@@ -79,8 +79,8 @@ def test_tiles_are_shared_where_nothing_is_gained_or_too_much_waits(given: dict[
 )
 def test_tiles_are_finished_by_blocks_where_devices_can_round_all(given, finishes: bool):
     plan = planned(**given)
-    assert (Work.of("run", plan).finishing is not None) == finishes
-    assert Work.in_graph("run", plan).finishing is None
+    assert (Work.of("run", plan).first.finishing is not None) == finishes
+    assert Work.in_graph("run", plan).first.finishing is None
 
 
 def pyramid(folder: Path, dtype: str, **given: Any) -> Plan:

@@ -1,0 +1,163 @@
+"""The read of a run, which answers all its questions, and the data that blocks bring to it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from dask.sizeof import sizeof
+
+from chunkfold.axis_cuts import Cells
+from chunkfold.planning.blocks import Block
+from chunkfold.planning.layout import Layout
+from chunkfold.planning.leaf_extremes import MOST_LEAVES, has_extremes
+from chunkfold.planning.leaf_objects import ListingTerms
+from chunkfold.planning.plan import Plan
+from chunkfold.settings import retry_seconds
+from chunkfold.sources.dask_division import Division, Own
+from chunkfold.sources.dask_source import DaskSource, with_keys, with_tasks
+from chunkfold.sources.gathering import covers
+from chunkfold.sources.source import Source
+
+
+@dataclass(frozen=True)
+class BlockData:
+    """The parts of sources that one block alone is given."""
+
+    sources: Mapping[int, Source] = field(default_factory=dict)
+    """By their numbers among a run's."""
+    tasks: Own = field(default_factory=Own)
+    """Tasks that compute chunks of these sources."""
+
+    def __sizeof__(self) -> int:
+        return sum(map(sizeof, (*self.sources.values(), *self.tasks.graph.values())))
+
+
+Brings = Callable[[Source], bool]
+"""Tells if blocks bring what they read of a source."""
+
+
+def to_workers(source: Source) -> bool:
+    """Tell if blocks bring a source to workers: its elements, or which parts of it they read."""
+    return not source.travels or len(source.origins) > 1
+
+
+def to_a_graph(source: Source) -> bool:
+    """Tell if blocks bring a source in a graph of Dask's: one in memory, or Dask's already.
+
+    Other objects of this process are in the graph themselves, and read by its tasks.
+    """
+    return isinstance(source, DaskSource) or (
+        all(one.travels or one.in_memory for one in source.origins) and to_workers(source)
+    )
+
+
+def to_this_process(source: Source) -> bool:
+    """Tell if blocks bring a source where they run in the process that has it."""
+    return not source.travels and not source.here
+
+
+@dataclass(frozen=True)
+class Scan:
+    """The sources that a run reads once for all its questions, and how much of them at once."""
+
+    run: str
+    sources: tuple[Source, ...]
+    listings: tuple[ListingTerms | None, ...]
+    """For each input what is known of all of its objects; None if it could not be listed."""
+    leaf_bytes: int
+    """Most decoded bytes of a leaf of one input."""
+    variant: str | None
+    """Variant of the kernels, if one was asked for."""
+    at_once: int
+    """Blocks that a worker runs at once."""
+    readers: int
+    """Threads that read for a block, where a worker has as many."""
+    requests: int
+    """Requests that a worker may have in flight for one host."""
+    fetching: int
+    """Bytes that these may bring, or that wait to be decoded."""
+    retry_s: float
+    """Seconds for which a request is tried again."""
+    skips: bool
+    """True if chunks that cannot be read are left out, rather than end the run."""
+    wants_all: bool = False
+    """True if chunks that are not stored end the run."""
+    decodes_on_device: bool = False
+    """True if devices decode what they can."""
+    finds_extremes: bool = False
+    """True if blocks return the least and the greatest elements of leaves, for another read."""
+    tasks: Division | None = None
+    """Dask's, which make chunks of the sources; they do not travel."""
+
+    @classmethod
+    def of(cls, run: str, plan: Plan) -> Scan:
+        """Return the read of a plan, by the blocks of a run."""
+        regions = (partial(regions_of, plan.layout, block) for block in plan.blocks)
+        return cls._of(run, plan, *with_tasks(plan.sources, regions))
+
+    @classmethod
+    def in_graph(cls, run: str, plan: Plan) -> Scan:
+        """Return the same for a graph of Dask's, in which the chunks of its arrays are results."""
+        return cls._of(run, plan, tuple(map(with_keys, plan.sources)), None)
+
+    @classmethod
+    def _of(cls, run: str, plan: Plan, sources: tuple[Source, ...], tasks: Division | None) -> Scan:
+        return cls(
+            run,
+            sources,
+            plan.listing_terms,
+            plan.leaf_bytes,
+            plan.options.variant,
+            plan.threads,
+            plan.readers,
+            plan.requests,
+            plan.memory.fetching,
+            retry_seconds(),
+            plan.options.skips,
+            plan.options.wants_all,
+            plan.device_decoding.used,
+            plan.reads > 1
+            and plan.layout.leaves <= MOST_LEAVES
+            and has_extremes(plan.sources, plan.packings, plan.options.cast),
+            tasks,
+        )
+
+    def grids_along(self, axis: int) -> list[Cells]:
+        """Return where each input is cut along an axis."""
+        return [source.grid[axis] for source in self.sources]
+
+    def common(self, brings: Brings = to_workers) -> Scan:
+        """Return what all blocks have: nothing of sources that these bring."""
+        own = (one.parted(()) if brings(one) else one for one in self.sources)
+        return replace(self, sources=tuple(own), tasks=None)
+
+    def data_of(
+        self, block: Block, layout: Layout, brings: Brings = to_workers
+    ) -> BlockData | None:
+        """Return what a block of a layout's leaves brings; None if that is nothing."""
+        brought = {n: source for n, source in enumerate(self.sources) if brings(source)}
+        if not brought:
+            return None
+        regions = partial(regions_of, layout, block)
+        parts = {n: source.parted(regions(source)) for n, source in brought.items()}
+        return BlockData(parts, Own() if self.tasks is None else self.tasks.own(block.number))
+
+    def with_sources(self, sources: Mapping[int, Source]) -> Scan:
+        """Return it with sources that a block brought, by their numbers."""
+        own = (sources.get(n, source) for n, source in enumerate(self.sources))
+        return replace(self, sources=tuple(own))
+
+
+def regions_of(layout: Layout, block: Block, source: Source) -> list[tuple[slice, ...]]:
+    """Return what a block reads of a source, leaf by leaf."""
+    leaves = itertools.product(range(*block.tiles), range(*block.parts))
+    pieces = (layout.leaf(tile, part) for tile, part in leaves)
+    return [
+        region
+        for leaf in pieces
+        if all(piece.length for piece in leaf)
+        for region in covers([piece.source for piece in leaf], source.grid)
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +12,9 @@ from distributed.protocol.pickle import dumps, loads
 
 from chunkfold.errors import EmptyWarning, MissingWarning, UnstoredWarning
 from chunkfold.kernels import Accumulator, Bound, Device, Packing
-from chunkfold.kernels.accumulator.chooser import Chooser
 from chunkfold.planning.blocks import Block, Tree
-from chunkfold.planning.broadcast_inputs import BroadcastInput
 from chunkfold.planning.feeding import DeviceDecoding, device_decoding
+from chunkfold.planning.folding import Folding, RolledUp
 from chunkfold.planning.grouping import Grouping
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_objects import ListingTerms, objects_touched, unstored, with_objects
@@ -46,9 +45,8 @@ class Plan:
     """The reduction that is planned."""
     terms: Terms
     """The terms of the workers that it was made for."""
-    accumulator: Accumulator
-    """Accumulator of elements, in the form that suits the number of outputs."""
-    layout: Layout
+    questions: tuple[Folding | RolledUp, ...]
+    """How each question is answered: the first is the one for whose tiles leaves are read."""
     blocks: tuple[Block, ...]
     leaf_bytes: int
     """Most decoded bytes of a leaf of one input."""
@@ -63,16 +61,29 @@ class Plan:
     """Blocks that one worker runs at once."""
     readers: int
     """Threads of a worker that read and decode for all of these."""
-    by_rows: bool
-    """True if rows of elements may be folded first: there is memory for that."""
     tree: Tree
     """Over the blocks of a tile that has most of them."""
     listings: tuple[Listing | None, ...]
     """For each input what is stored of it, or None if its store cannot be listed."""
     device: Device | None = None
     """The first that would fold it."""
-    beside: tuple[Plan, ...] = ()
-    """Plans of other questions that the same read answers: of equal leaves, without own blocks."""
+
+    @property
+    def first(self) -> Folding:
+        """The question for whose tiles, one after another, leaves are read."""
+        first = self.questions[0]
+        assert isinstance(first, Folding)
+        return first
+
+    @property
+    def layout(self) -> Layout:
+        """The leaves, and the outputs of the first question."""
+        return self.questions[0].layout
+
+    @property
+    def accumulator(self) -> Accumulator:
+        """Accumulator of elements, in the form that suits the number of outputs."""
+        return self.questions[0].accumulator
 
     @property
     def options(self) -> Options:
@@ -83,16 +94,6 @@ class Plan:
     def sources(self) -> tuple[Source, ...]:
         """Aligned inputs."""
         return self.request.sources
-
-    @property
-    def packings(self) -> tuple[Packing | None, ...]:
-        """For each input how its elements are unpacked to values; None if they are values."""
-        return self.request.packings
-
-    @property
-    def held(self) -> tuple[BroadcastInput, ...]:
-        """Inputs that lack axes of the sources, as weights do."""
-        return self.request.held
 
     @property
     def grouping(self) -> Grouping | None:
@@ -132,20 +133,16 @@ class Plan:
         return tuple(f"{one.request.question}/{op}" for one in self.asked for op in one.ops)
 
     @property
-    def choosers(self) -> tuple[Chooser, ...]:
-        """Choosers among the elements of each output, where blocks keep them."""
-        each = (one.chooser for one in self.bound.statistics)
-        return tuple(one for one in each if one is not None)
-
-    @property
     def together(self) -> tuple[Plan, ...]:
-        """The plans of all questions that one read answers, this one first."""
-        return (self, *self.beside)
+        """The plans of all questions, this one first; those of others have no blocks."""
+        each = zip(self.request.beside, self.questions[1:], strict=True)
+        others = (replace(self, request=r, questions=(one,), blocks=()) for r, one in each)
+        return (self, *others)
 
     @property
     def asked(self) -> tuple[Plan, ...]:
         """The same in the order in which they were asked."""
-        if not self.beside:
+        if not self.request.beside:
             return (self,)
         each = {plan.request.question: plan for plan in self.together}
         return tuple(each[name] for name in self.request.questions)
@@ -171,20 +168,15 @@ class Plan:
         return device_decoding(self.request, self.terms)
 
     @property
-    def requests(self) -> int:
-        """Requests that a worker may have in flight for one host, over a network."""
-        return self.terms.requests
-
-    @property
     def tile_ranges(self) -> Mapping[tuple[int, int], int]:
         """The runs of tiles that blocks have, and how many blocks share each."""
         return Counter(block.tiles for block in self.blocks)
 
     @property
     def unpacked(self) -> list[tuple[Source, Packing | None, str]]:
-        """Each input, how values are made of its elements, and their dtype."""
+        """Each input, how values are made of its elements (None: they are values), their dtype."""
         values = self.accumulator.value[: len(self.sources)]
-        return list(zip(self.sources, self.packings, values, strict=True))
+        return list(zip(self.sources, self.request.packings, values, strict=True))
 
     def unapplied(self, source: Source) -> list[str]:
         """Say which attributes of an input are not applied: see `chunkfold.sources.cf_packing`."""

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chunkfold.kernels.accumulator.traits import traits_of
+from chunkfold.planning.folding import RolledUp
+from chunkfold.planning.grouping import OwnKeys
 from chunkfold.planning.leaves import repeats
 from chunkfold.plural import counted
 from chunkfold.printable import printable
@@ -55,7 +57,7 @@ def _work(plan: Plan) -> Iterator[str]:
     yield (
         f"blocks    {counted(len(plan.blocks), 'task')}, {counted(plan.terms.workers, 'worker')} "
         f"({counted(plan.threads, 'task')} at a time, {counted(plan.readers, 'reader thread')}"
-        + (f", {plan.requests} requests in flight)" if memory.fetching else ")")
+        + (f", {plan.terms.requests} requests in flight)" if memory.fetching else ")")
     )
     used, because = plan.device_decoding
     if because:
@@ -87,11 +89,11 @@ def _described(plan: Plan) -> Iterator[list[str]]:
 
 def _asked(plan: Plan, first: Plan) -> Iterator[str]:
     """Say what is asked, and what comes of it; `first` is the plan of all questions."""
-    if first.beside:
+    if first.request.beside:
         yield f"question  {plan.request.question}"
-    roll_up = plan.request.roll_up
-    if roll_up is not None:
-        finer = first.together[roll_up.finer].request.question
+    question = plan.questions[0]
+    if isinstance(question, RolledUp):
+        finer = first.together[question.roll_up.finer].request.question
         yield f"made of   what {finer} keeps for each of its results: no pass over the data"
     yield from _reduced(plan)
     yield from _held(plan)
@@ -120,8 +122,8 @@ def _reduced(plan: Plan) -> Iterator[str]:
         f"reduce    {', '.join(plan.ops)} over {' and '.join(over)} of {layout.shape}: "
         f"{layout.elements:,} elements, {size_text(plan.nbytes)}"
     )
-    if plan.choosers:
-        names = ", ".join(one.name for one in plan.choosers)
+    if choosers := plan.request.choosers(plan.terms):
+        names = ", ".join(one.name for one in choosers)
         yield f"reads     1: for {names} a block keeps all elements of its outputs"
     several = [one.name for one in plan.bound.statistics if one.monoid.reads > 1]
     if several:
@@ -155,7 +157,7 @@ def _results(plan: Plan) -> Iterator[str]:
 
 def _held(plan: Plan) -> Iterator[str]:
     """Say which inputs lack axes."""
-    for one in plan.held:
+    for one in plan.request.held:
         axes = "axis" if len(one.axes) == 1 else "axes"
         along = f"along {axes} {', '.join(map(str, one.axes))}" if one.axes else "one for all"
         yield f"broadcast {one.name}, {one.values.dtype}, {along}: {size_text(one.values.nbytes)}"
@@ -171,7 +173,7 @@ def _grouped(plan: Plan) -> Iterator[str]:
         each = (f"{one.axis} ({text})" for one, text in zip(grouping.labels, told, strict=True))
         told = [f"{plan.groups:,}: {' x '.join(each)}"]
     by = f"by labels along {'axis' if len(along) == 1 else 'axes'} {', '.join(map(str, along))}"
-    if plan.request.numbering is not None:
+    if isinstance(plan.request.keys, OwnKeys):
         by = "by the elements' own values"
     yield f"groups    {told[0]}, {by}: {plan.groups * plan.layout.outputs:,} accumulators"
 

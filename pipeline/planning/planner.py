@@ -12,6 +12,7 @@ from functools import partial
 from chunkfold.errors import PlanError
 from chunkfold.planning.blocks import Tree, cut_blocks, fan_in
 from chunkfold.planning.feeding import block_bytes, max_leaf_bytes, readers_per_worker
+from chunkfold.planning.folding import answering
 from chunkfold.planning.in_memory import keepable, refuse_much_between_reads
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_objects import StoredLeaves
@@ -25,9 +26,9 @@ from chunkfold.planning.leaves import (
 from chunkfold.planning.memory import most_at_once, result_bytes, ring_slots
 from chunkfold.planning.missing_chunks import refuse_missing
 from chunkfold.planning.plan import Plan
+from chunkfold.planning.questions import first_of
 from chunkfold.planning.request import Request
 from chunkfold.planning.roll_up import with_roll_ups
-from chunkfold.planning.several_questions import first_of
 from chunkfold.planning.tiles import are_rounded
 from chunkfold.planning.workers import READERS, Terms
 from chunkfold.sources.chunk_index import Listing
@@ -240,11 +241,14 @@ def _planned(
     runs = Counter(block.tiles for block in blocks)
     tree = Tree(max(runs.values(), default=1), fan_in(partial_bytes))
     at_once = most_at_once(request, layout, terms, tree, len(runs), readers, leaving, most)
-    plan = Plan(
+    others = ((one, layout_beside(one, layout)) for one in request.beside)
+    return Plan(
         request=request,
         terms=terms,
-        accumulator=accumulator,
-        layout=layout,
+        questions=tuple(
+            answering(one, own, terms, by_rows=at_once.by_rows)
+            for one, own in ((request, layout), *others)
+        ),
         blocks=blocks,
         leaf_bytes=most_of_leaf,
         nbytes=round(decoded.sum()),
@@ -253,21 +257,8 @@ def _planned(
         memory=at_once.memory,
         threads=at_once.threads,
         readers=at_once.readers,
-        by_rows=at_once.by_rows,
         tree=tree,
         listings=listings,
-    )
-    return replace(plan, beside=tuple(_planned_beside(one, plan) for one in request.beside))
-
-
-def _planned_beside(request: Request, first: Plan) -> Plan:
-    """Return the plan of a question that the blocks of another's answer."""
-    return replace(
-        first,
-        request=request,
-        accumulator=request.accumulator(first.terms),
-        layout=layout_beside(request, first.layout),
-        blocks=(),
     )
 
 

@@ -12,8 +12,9 @@ import numpy as np
 
 from chunkfold.grid import Axis, Taken
 from chunkfold.kernels import Accumulator, Bound, Packing, bind
+from chunkfold.kernels.accumulator.chooser import Chooser
 from chunkfold.planning.broadcast_inputs import BroadcastInput
-from chunkfold.planning.grouping import AnyKeys, Grouping, OwnKeys
+from chunkfold.planning.grouping import AnyKeys, Grouping
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.options import Options
 from chunkfold.planning.preaggregation import Preaggregation, preaggregated
@@ -85,19 +86,6 @@ class Request:
         """Results of each output."""
         return 1 if self.grouping is None else self.grouping.count
 
-    @cached_property
-    def numbering(self) -> Accumulator | None:
-        """Accumulator that numbers elements grouped by their own values; None if none are.
-
-        Raises
-        ------
-        ChunkfoldError
-            If elements are of another kind than the edges of their groups.
-        """
-        if not isinstance(self.keys, OwnKeys):
-            return None
-        return self.keys.accumulator(self.sources[0].dtype, self.packings[0], self.name)
-
     @property
     def together(self) -> tuple[Request, ...]:
         """All questions that were asked together, this one first."""
@@ -148,6 +136,11 @@ class Request:
         """Return the accumulator of elements, in the form that suits the number of outputs."""
         bound = self.bound(fp64=terms.fp64)
         return bound.accumulator.for_outputs(self.groups * self.outputs)
+
+    def choosers(self, terms: Terms) -> tuple[Chooser, ...]:
+        """Return what is chosen of elements that are kept; empty if none are."""
+        each = (one.chooser for one in self.bound(fp64=terms.fp64).statistics)
+        return tuple(one for one in each if one is not None)
 
     def preaggregated(self, layout: Layout, terms: Terms) -> Preaggregation | None:
         """Return the rows of elements that are folded first; None if elements are folded."""

@@ -22,7 +22,6 @@ from chunkfold.planning.rules import PlanRule, applies
 
 if TYPE_CHECKING:
     from chunkfold.planning.layout import Layout
-    from chunkfold.planning.plan import Plan
     from chunkfold.planning.request import Request
     from chunkfold.planning.workers import Terms
 
@@ -73,21 +72,8 @@ class TileFinishing:
     """For each coarser level how many outputs of the one before are one, along the kept axes."""
     modes: bool = False
     """True if levels have the most frequent results of windows, and results are no level."""
-
-    @classmethod
-    def of(cls, plan: Plan) -> TileFinishing:
-        """Return how the results of a plan are finished, each op by itself."""
-        layout, request = plan.layout, plan.request
-        return cls(
-            plan.accumulator,
-            plan.bound.statistics,
-            layout.by_window,
-            layout.reduced_by_window,
-            request.keys is not None,
-            request.rounded_to,
-            request.factors(layout.kept),
-            bool(request.modes),
-        )
+    by_kernels: Levels | None = None
+    """The levels that kernels make of tiles that are one leaf, if they can."""
 
     def finished(
         self, tile: int, shape: tuple[int, ...], partial: Partial, combine: Combine | None = None
@@ -151,10 +137,23 @@ def are_rounded(request: Request, terms: Terms, layout: Layout, accumulator: Acc
     )
 
 
-def finishing_of(plan: Plan) -> TileFinishing | None:
+def finishing_of(
+    request: Request, terms: Terms, layout: Layout, accumulator: Accumulator
+) -> TileFinishing | None:
     """Return how blocks finish tiles that are whole there; None if they leave partials."""
-    rounded = are_rounded(plan.request, plan.terms, plan.layout, plan.accumulator)
-    return TileFinishing.of(plan) if plan.request.streams or rounded else None
+    if not request.streams and not are_rounded(request, terms, layout, accumulator):
+        return None
+    return TileFinishing(
+        accumulator,
+        request.bound(fp64=terms.fp64).statistics,
+        layout.by_window,
+        layout.reduced_by_window,
+        request.keys is not None,
+        request.rounded_to,
+        request.factors(layout.kept),
+        bool(request.modes),
+        kernel_levels(request, terms, layout, accumulator) if request.streams else None,
+    )
 
 
 def coarser(
@@ -255,12 +254,13 @@ def _counted(statistic: Statistic, whole: Partial) -> np.ndarray | None:
     return whole.arrays[slots[0]] if slots else None
 
 
-def kernel_levels(plan: Plan) -> Levels | None:
+def kernel_levels(
+    request: Request, terms: Terms, layout: Layout, accumulator: Accumulator
+) -> Levels | None:
     """Return what kernels make of elements where a tile is one leaf; None if they cannot.
 
     They make what partials are finished to, bit by bit, or say that they may not have.
     """
-    request, layout = plan.request, plan.layout
     options, (source, *others) = request.options, request.sources
     if not applies(PlanRule.DEVICE_LEVELS):
         return None
@@ -268,14 +268,14 @@ def kernel_levels(plan: Plan) -> Levels | None:
         return None
     if request.modes:  # which are of elements as they are
         return None
-    if len(options.monoids) > 1 or not plan.terms.fp64 or options.skips:
+    if len(options.monoids) > 1 or not terms.fp64 or options.skips:
         return None
     (monoid,), (name,) = options.monoids, options.names
     plain = options.cast is None and options.initial is None and not any(request.packings)
     if not plain or name not in OPS or monoid != CATALOGUE[name]:
         return None
     dtype = source.dtype
-    if any(plan.accumulator.swapped) or (dtype.kind == "f" and not options.exact):
+    if any(accumulator.swapped) or (dtype.kind == "f" and not options.exact):
         return None
     if name == "mean" and dtype.kind != "f" and request.rounded_to != dtype:
         return None

@@ -21,8 +21,9 @@ from chunkfold.grid import Piece, Taken
 from chunkfold.kernels import Box, KeyedBox
 from chunkfold.kernels.geometry import OutputRun
 from chunkfold.planning.blocks import Block
+from chunkfold.planning.folding import Folding
 from chunkfold.planning.rows import RowsRead
-from chunkfold.planning.work import Folding, Work
+from chunkfold.planning.work import Work
 from chunkfold.reading.tile_leaves import Absent, ImplicitFill, TileLeaf, leaves_to_read
 from chunkfold.stores.expected import Expected
 

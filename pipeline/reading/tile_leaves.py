@@ -11,10 +11,11 @@ import numpy as np
 from chunkfold.boxes import Slices, elements_of, extents_of
 from chunkfold.grid import Piece
 from chunkfold.planning.blocks import Block
+from chunkfold.planning.folding import Folding
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_objects import SPARSE, expected_objects
-from chunkfold.planning.work import Folding, Work
+from chunkfold.planning.work import Work
 from chunkfold.sources.source import Source
 from chunkfold.stores.expected import Expected, Listed
 

@@ -16,8 +16,7 @@ from chunkfold.errors import WorkerLostError
 from chunkfold.events import OnEvent, reporter
 from chunkfold.kernels.tuning.decode_request import decode_rates
 from chunkfold.planning.blocks import Block
-from chunkfold.planning.scan import to_this_process
-from chunkfold.planning.work import Work
+from chunkfold.planning.work import Work, to_this_process
 from chunkfold.planning.workers import THREADS, Workers, by_cores, memory_each
 from chunkfold.plural import counted
 from chunkfold.running.shared_tasks import TasksHere

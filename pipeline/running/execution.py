@@ -134,20 +134,21 @@ class Execution:
         self.report = report
         if plan is self.plan:
             warn_of_laws(self.report.laws)
-        wholes = list(zip(plan.beside, self._combined_beside(plan, roots), strict=True))
+        others = plan.together[1:]
+        wholes = list(zip(others, self._combined_beside(others, roots), strict=True))
         if streaming is None:
             wholes.insert(0, (plan, whole_of_first(plan, roots)))
         else:
             self._found[plan.request.question] = self._streamed(streaming)
         return self._answered(plan, wholes)
 
-    def _combined_beside(self, plan: Plan, roots: Roots) -> Iterator[Partial]:
+    def _combined_beside(self, others: Sequence[Plan], roots: Roots) -> Iterator[Partial]:
         """Combine what blocks left for the other questions; yield all outputs of each."""
         left = [Folded((), Report(0, {}), secondary=folded.secondary) for _, folded in roots]
-        together: Sequence[Mapping[int, Partial]] = [{} for _ in plan.beside]
-        if plan.beside and left:
+        together: Sequence[Mapping[int, Partial]] = [{} for _ in others]
+        if others and left:
             together = combined(self._backend, left, self._summing).secondary
-        return map(whole_of_tiles, plan.beside, together)
+        return map(whole_of_tiles, others, together)
 
     def _answered(
         self, plan: Plan, wholes: Sequence[tuple[Plan, Partial]]

@@ -27,8 +27,7 @@ from chunkfold.planning.output_chunks import OutputChunks, output_chunks
 from chunkfold.planning.plan import Plan, request_of
 from chunkfold.planning.planner import fitted, make_plan
 from chunkfold.planning.request import Request
-from chunkfold.planning.scan import to_a_graph
-from chunkfold.planning.work import Work
+from chunkfold.planning.work import Work, to_a_graph
 from chunkfold.planning.workers import THREADS, Terms
 from chunkfold.results.label_sources import OfXarray
 from chunkfold.results.results import Results, in_order

@@ -13,8 +13,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 from chunkfold.deadline import awaited, in_background
 from chunkfold.errors import ClusterError
 from chunkfold.planning.blocks import Block
-from chunkfold.planning.scan import BlockData
-from chunkfold.planning.work import Work
+from chunkfold.planning.work import BlockData, Work
 from chunkfold.running.backend import Done
 from chunkfold.running.sent_tasks import outcome_of
 from chunkfold.settings import wait_seconds

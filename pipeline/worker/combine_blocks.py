@@ -32,7 +32,9 @@ def combine(owned: WorkerDevice, worker: str, work: Work, parts: Sequence[Folded
         together = partial(combined_groups, accumulator, each, combine=combiner.combine)
     partials = tuple(map(together, tiles))
     secondary = tuple(
-        _combined_secondary(owned, work.alone(one), [part.secondary[n] for part in parts])
+        _combined_secondary(
+            owned, work.scan.variant, one.accumulator, [part.secondary[n] for part in parts]
+        )
         for n, one in enumerate(work.secondary)
     )
     profile = combiner.profile()
@@ -45,12 +47,13 @@ def combine(owned: WorkerDevice, worker: str, work: Work, parts: Sequence[Folded
 
 
 def _combined_secondary(
-    owned: WorkerDevice, work: Work, parts: Sequence[Mapping[int, Partial]]
+    owned: WorkerDevice,
+    variant: str | None,
+    accumulator: Accumulator,
+    parts: Sequence[Mapping[int, Partial]],
 ) -> Mapping[int, Partial]:
     """Combine the partials of a secondary question, tile by tile."""
-    accumulator = work.first.accumulator
-    tuning = owned.tuning(accumulator, work.scan.variant)
-    combiner = Combiner(owned.opened, accumulator, tuning)
+    combiner = Combiner(owned.opened, accumulator, owned.tuning(accumulator, variant))
     tiles = dict.fromkeys(itertools.chain.from_iterable(parts))
     return {
         tile: combiner.combine([part[tile] for part in parts if tile in part]) for tile in tiles

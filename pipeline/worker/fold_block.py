@@ -17,13 +17,14 @@ from chunkfold.kernels.accumulator.grouped_partials import placed
 from chunkfold.kernels.accumulator.sums import Rounded, in_form_of
 from chunkfold.kernels.fold.profile import merged
 from chunkfold.planning.blocks import Block
+from chunkfold.planning.folding import Folding, RolledUp
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_boxes import Inputs
 from chunkfold.planning.leaf_extremes import LeafExtremes
 from chunkfold.planning.rows import Rows
 from chunkfold.planning.tiles import Combine, FinishedTile
-from chunkfold.planning.work import Folding, Work
+from chunkfold.planning.work import Work
 from chunkfold.reading.reads import all_outputs
 from chunkfold.sources.absent_objects import missed_of
 from chunkfold.sources.source import Source
@@ -163,11 +164,10 @@ def _secondary(
     """Return the partials of each secondary question by tile; `first` are the first question's."""
     work, questions = stream.work, stream.work.questions
     found: dict[int, Mapping[int, Partial]] = {0: first}
-    folded = [n for n, one in enumerate(questions) if n and one.roll_up is None]
-    for n, other in zip(folded, stream.secondary, strict=True):
-        found[n] = other.finish(
-            partial(_folded_again, stream, work.alone(questions[n])), stream.fills
-        )
+    folded = [(n, one) for n, one in enumerate(questions) if n and isinstance(one, Folding)]
+    for (n, question), other in zip(folded, stream.secondary, strict=True):
+        again = partial(_folded_again, stream, work.alone(question))
+        found[n] = other.finish(again, stream.fills)
     return tuple(_rolled_up(stream, found, n) for n in range(1, len(questions)))
 
 
@@ -179,10 +179,10 @@ def _rolled_up(
     No inner function: a recursive one keeps its variables until Python collects cycles.
     """
     questions = stream.work.questions
-    question, roll_up = questions[number], questions[number].roll_up
-    if number not in found and roll_up is not None:
-        finer = _rolled_up(stream, found, roll_up.finer)
-        layout = questions[roll_up.finer].layout
+    question = questions[number]
+    if number not in found and isinstance(question, RolledUp):
+        finer = _rolled_up(stream, found, question.roll_up.finer)
+        layout = questions[question.roll_up.finer].layout
         found[number] = _combined_finer(question, layout, finer, stream.combine)
     return found[number]
 
@@ -203,14 +203,13 @@ def _folded_again(stream: LeafStream, work: Work, tile: int, parts: Sequence[int
 
 
 def _combined_finer(
-    question: Folding, finer: Layout, finer_partials: Mapping[int, Partial], combine: Combine
+    question: RolledUp, finer: Layout, finer_partials: Mapping[int, Partial], combine: Combine
 ) -> Mapping[int, Partial]:
     """Return the partials of a question by tile, combined from those of a finer question.
 
     `finer_partials` are by the tiles of the `finer` layout; none of their exact sums is lost.
     """
     layout, roll_up, keys = question.layout, question.roll_up, question.keys
-    assert roll_up is not None
     assert keys is None or isinstance(keys, Keys)
     rows = Rows.of(layout, roll_up.extra_axes, Inputs())
     by_tile = defaultdict[int, list[tuple[Slices, Partial]]](list)

@@ -15,8 +15,9 @@ from chunkfold.kernels.listing.program_listing import Program, listing
 from chunkfold.kernels.tuning.reasons import Reason, explained, explained_by_key
 from chunkfold.kernels.tuning.tuning_choice import TuningChoice, chosen
 from chunkfold.planning.blocks import Block
+from chunkfold.planning.folding import Folding, RolledUp
 from chunkfold.planning.plan import Plan
-from chunkfold.planning.work import Folding, Work
+from chunkfold.planning.work import Work
 from chunkfold.reading.box_kernels import boxes_of, kernels_of, secondary_kernels, secondary_window
 from chunkfold.reading.reads import (
     FoldInput,
@@ -68,7 +69,7 @@ def explained_for(plan: Plan, device: Device | str | None) -> list[Reason]:
         found.append(Reason("decoding", f"on the {'device' if used else 'host'}", because))
     looks = list(_looks(plan, Work.of("", plan), on))
     for one in plan.asked:
-        own = _of_question(plan, one) if plan.beside else []
+        own = _of_question(plan, one) if plan.request.beside else []
         for look in (look for look in looks if look.name == one.request.question):
             own += _of_look(look, on)
         found += dict.fromkeys(own)
@@ -79,16 +80,16 @@ def _combined(first: Work) -> Iterator[Accumulator]:
     """Yield the accumulators in which partials of all questions are combined."""
     for question in first.questions:
         yield question.accumulator
-        if question.roll_up is not None:
+        if isinstance(question, RolledUp):
             yield question.roll_up.form
 
 
 def _of_question(plan: Plan, one: Plan) -> list[Reason]:
     """Return the heading of a question; `plan` is that of all."""
-    roll_up, name = one.request.roll_up, one.request.question
-    if roll_up is None:
+    question, name = one.questions[0], one.request.question
+    if not isinstance(question, RolledUp):
         return [Reason("question", name, "each fold takes in what is read")]
-    finer = plan.together[roll_up.finer].request.question
+    finer = plan.together[question.roll_up.finer].request.question
     return [
         Reason("question", name, f"made of what {finer} keeps: no kernel reads elements for it")
     ]
@@ -131,7 +132,7 @@ def _looks(plan: Plan, first: Work, device: Device) -> Iterator[_Look]:
     """Yield the choices of kernels on a device, as its blocks make them."""
     buffer_bytes = min(plan.leaf_bytes, device.max_alloc_bytes)
     for one, question in zip(plan.together, first.questions, strict=True):
-        if question.roll_up is not None:
+        if isinstance(question, RolledUp):
             continue
         secondary = partial(_secondary_kinds, first.alone(question))
         kinds = _kinds if question is first.first else secondary

@@ -24,12 +24,12 @@ from chunkfold.kernels.program.device_context import device_errors
 from chunkfold.kernels.program.shared_layout import with_components
 from chunkfold.planning import group_keys
 from chunkfold.planning.broadcast_inputs import BroadcastInput
+from chunkfold.planning.folding import Folding
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.in_memory import depth_of
 from chunkfold.planning.preaggregation import Preaggregation
 from chunkfold.planning.rows import MOST_OPEN, RowsRead
 from chunkfold.planning.tiles import Combine
-from chunkfold.planning.work import Folding
 from chunkfold.reading.reads import FoldInput
 from chunkfold.worker.worker_device import WorkerDevice
 
@@ -165,9 +165,11 @@ class QuestionFolds:
         self._numbering: Numbering | None = None
         if isinstance(question.keys, Keys):
             self._of_labels = DeviceKeys(owned.opened, question.keys)
-        elif question.numbering is not None:
-            tuning = owned.tuning(question.numbering, variant, KERNELS)
-            self._numbering = Numbering(owned.opened, question.numbering, tuning, queue)
+        elif question.keys is not None:
+            numbering = question.keys.numbering
+            assert numbering is not None
+            tuning = owned.tuning(numbering, variant, KERNELS)
+            self._numbering = Numbering(owned.opened, numbering, tuning, queue)
 
     def begin(self, accumulator: Accumulator, tuning: Tuning, outputs: int) -> QuestionFold:
         """Return a new fold into `outputs` outputs, of each group if there are groups."""

@@ -55,7 +55,7 @@ class LeafStream:
 
     def __init__(self, owned: WorkerDevice, work: Work, block: Block, watch: Watch) -> None:
         self.owned, self.work, self.block = owned, work, block
-        scan, levels = work.scan, work.first.levels
+        scan, finishing = work.scan, work.first.finishing
         if scan.fetching:
             flight().bound(scan.requests, scan.fetching, scan.retry_s)
         self.totals = Totals(scan.run, watch, missed=[set() for _ in scan.sources])
@@ -65,6 +65,7 @@ class LeafStream:
             lambda accumulator: owned.tuning(accumulator, scan.variant, {"flat"}),
         )
         """Folds of the fill value."""
+        levels = None if finishing is None else finishing.by_kernels
         able = levels is not None and makes_right(owned.opened, levels)
         self._levels = levels if able else None
         """Levels that kernels make from tiles; None: they do not or cannot."""

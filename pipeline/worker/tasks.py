@@ -27,8 +27,8 @@ from chunkfold.events import reporter, to_message
 from chunkfold.kernels import Partial
 from chunkfold.kernels.binding.statistic import Statistic
 from chunkfold.planning.blocks import Block, TileRange
-from chunkfold.planning.scan import BlockData
-from chunkfold.planning.work import Constants, PackedConstants, Work
+from chunkfold.planning.folding import Constants, PackedConstants
+from chunkfold.planning.work import BlockData, Work
 from chunkfold.worker.combine_blocks import combine
 from chunkfold.worker.computing import TaskProgress, sources_in
 from chunkfold.worker.finishing import Finishing

@@ -35,7 +35,7 @@ from chunkfold.kernels.feed.feeder import Feeder
 from chunkfold.kernels.fold.staging import StagingBuffer
 from chunkfold.kernels.geometry import FOLDS
 from chunkfold.kernels.tuning.decode_request import decode_rates
-from chunkfold.planning.scan import Scan
+from chunkfold.planning.work import Scan
 from chunkfold.planning.workers import by_cores, readers_each
 from chunkfold.reading.readers import Readers
 

@@ -121,7 +121,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "absent_leaves": plan.unstored,
         "leaf_bytes": plan.leaf_bytes,
         "blocks": len(plan.blocks),
-        "levels": plan.tree.levels,
+        "levels": plan.tree.height,
         "workers": plan.terms.workers,
         "blocks_at_once": plan.threads,
         "readers": plan.readers,

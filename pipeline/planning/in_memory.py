@@ -47,9 +47,12 @@ def kept_bytes(request: Request, layout: Layout, terms: Terms) -> int:
 
     Or what it takes to count labels.
     """
-    if request.modes:
+    streamed = request.streamed
+    if streamed is not None and streamed.modes:
         shape = [int(axis.lengths.max(initial=0)) for axis in layout.axes]
-        return mode_bytes(shape, request.factors(range(len(shape))))
+        return mode_bytes(shape, streamed.factors(request.chosen, range(len(shape))))
+    if not request.keeping:
+        return 0
     elements = layout.most_outputs * depth_of(layout) + leaf_elements(layout)
     return sum(elements * itemsize for itemsize in _itemsizes(request, terms))
 

@@ -120,9 +120,9 @@ def _projected(
     again = min(max(AGAIN_BYTES, groups * limbs), outputs * limbs)
     splits = split_bytes(outputs, accumulator.nbytes)
     tables = splits if accumulator.tables else 3 * again if accumulator.exact else 0
-    waiting = (tree.fan_in - 1) * tree.levels * partial
+    waiting = (tree.fan_in - 1) * tree.height * partial
     # They are copied to the device slab by slab, and what comes of it is put together.
-    slabs = 2 * min(SLAB_BYTES, tree.fan_in * partial) + partial if tree.levels else 0
+    slabs = 2 * min(SLAB_BYTES, tree.fan_in * partial) + partial if tree.height else 0
     roots = groups * layout.outputs * accumulator.nbytes // terms.workers
     if leaving:  # beside what windows of outputs are combined from
         roots = min(2 * threads * RESULT_BYTES, leaving) + 2 * threads * partial
@@ -160,11 +160,13 @@ def _touched(layout: Layout, source: Source) -> int:
 
 
 def result_bytes(request: Request, layout: Layout) -> int:
-    """Return the bytes of all results, at most: results of more axes are not counted.
+    """Return the bytes of all results that leave, at most: results of more axes are not counted.
 
     Coarser levels have no more bytes together than the first one.
     """
-    finer = 1 if request.levels == 1 else 2
+    if request.streamed is None:
+        return 0
+    finer = 1 if request.streamed.levels == 1 else 2
     return 8 * len(request.options.names) * request.groups * layout.outputs * finer
 
 
@@ -247,7 +249,7 @@ def most_at_once(
     they come.
     """
     rows = request.preaggregated(layout, terms)
-    kept = kept_bytes(request, layout, terms) if request.keeping or request.modes else 0
+    kept = kept_bytes(request, layout, terms) if request.keeping or request.streamed else 0
     fed = is_fed(request, terms)
     # Readers keep the cores busy; blocks that run at once only see to it that they go on.
     ways = itertools.product(range(readers, 0, -1), range(terms.threads, 0, -1), (True, False))

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from distributed.protocol.pickle import dumps, loads
 
@@ -18,7 +18,7 @@ from chunkfold.planning.folding import Folding, RolledUp
 from chunkfold.planning.grouping import Grouping
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_objects import ListingTerms, objects_touched, unstored, with_objects
-from chunkfold.planning.memory import Memory
+from chunkfold.planning.memory import AtOnce, Memory
 from chunkfold.planning.options import Options
 from chunkfold.planning.plan_text import html_of, lines_of
 from chunkfold.planning.request import Request
@@ -56,11 +56,8 @@ class Plan:
     """Leaves of which nothing is stored: they are not read."""
     passed: int
     """Elements that are not read, since they do not count any more."""
-    memory: Memory
-    threads: int
-    """Blocks that one worker runs at once."""
-    readers: int
-    """Threads of a worker that read and decode for all of these."""
+    at_once: AtOnce
+    """The work that a worker does at once, and the memory that it takes."""
     tree: Tree
     """Over the blocks of a tile that has most of them."""
     listings: tuple[Listing | None, ...]
@@ -133,11 +130,25 @@ class Plan:
         return tuple(f"{one.request.question}/{op}" for one in self.asked for op in one.ops)
 
     @property
+    def memory(self) -> Memory:
+        """The memory that it takes of a worker, at most."""
+        return self.at_once.memory
+
+    @property
+    def threads(self) -> int:
+        """Blocks that one worker runs at once."""
+        return self.at_once.threads
+
+    @property
+    def readers(self) -> int:
+        """Threads of a worker that read and decode for all of these."""
+        return self.at_once.readers
+
+    @property
     def together(self) -> tuple[Plan, ...]:
         """The plans of all questions, this one first; those of others have no blocks."""
         each = zip(self.request.beside, self.questions[1:], strict=True)
-        others = (replace(self, request=r, questions=(one,), blocks=()) for r, one in each)
-        return (self, *others)
+        return (self, *(replace(self, request=r, questions=(q,), blocks=()) for r, q in each))
 
     @property
     def asked(self) -> tuple[Plan, ...]:
@@ -267,11 +278,10 @@ class Plan:
 
         return explained_for(self, device)
 
-    def __repr__(self) -> str:
-        return str(self)
-
     def __str__(self) -> str:
         return "\n".join(lines_of(self))
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         return html_of(self)
@@ -287,5 +297,4 @@ def request_of(asked: Request | Plan) -> Request:
 
 
 def _loaded(packed: bytes) -> Plan:
-    held: dict[str, Any] = loads(packed)
-    return Plan(**held)
+    return Plan(**loads(packed))

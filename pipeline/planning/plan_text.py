@@ -62,9 +62,9 @@ def _work(plan: Plan) -> Iterator[str]:
     used, because = plan.device_decoding
     if because:
         yield f"decoding  on the {'device' if used else 'host'}: {because}"
-    combines = f"{counted(plan.tree.levels, 'level')} of combines, {plan.tree.fan_in} partials each"
+    combines = f"{counted(plan.tree.height, 'level')} of combines, {plan.tree.fan_in} partials each"
     tiles = counted(plan.layout.tiles, "tile")
-    yield f"tree      {combines if plan.tree.levels else 'nothing to combine'}; {tiles} of outputs"
+    yield f"tree      {combines if plan.tree.height else 'nothing to combine'}; {tiles} of outputs"
     yield (
         f"memory    at most {size_text(memory.total)} a worker: "
         f"staging {size_text(memory.staging)}, decoding {size_text(memory.decoding)}, "
@@ -142,9 +142,9 @@ def _cut(plan: Plan) -> Iterator[str]:
 def _results(plan: Plan) -> Iterator[str]:
     """Say how many results there are, and what holds all of them, if something does."""
     outputs = plan.groups * plan.layout.outputs
-    if plan.request.streams:
-        coarser = plan.request.levels - (not plan.request.modes)
-        levels = f", and {counted(coarser, 'coarser level')}" * (coarser > 0)
+    streamed = plan.request.streamed
+    if streamed is not None:
+        levels = f", and {counted(streamed.coarser, 'coarser level')}" * (streamed.coarser > 0)
         named = ", ".join(plan.request.options.names)
         yield f"results   {outputs:,} of {named}{levels}: they leave tile by tile, none is kept"
     elif outputs > 1:

@@ -15,6 +15,7 @@ from chunkfold.planning.feeding import block_bytes, max_leaf_bytes, readers_per_
 from chunkfold.planning.folding import answering
 from chunkfold.planning.in_memory import keepable, refuse_much_between_reads
 from chunkfold.planning.layout import Layout
+from chunkfold.planning.leaf_extremes import SkippedLeaves
 from chunkfold.planning.leaf_objects import StoredLeaves
 from chunkfold.planning.leaves import (
     larger_leaves,
@@ -54,6 +55,7 @@ def make_plan(
     terms: Terms = _ANY,
     *,
     once: bool = False,
+    skipped: SkippedLeaves | None = None,
 ) -> Plan:
     """Plan a reduction for workers.
 
@@ -68,6 +70,8 @@ def make_plan(
         What is known of the workers.
     once
         Whether the data are to be read once only, if there is memory for what that takes.
+    skipped
+        Leaves that need not be read: nothing in them counts for what was found before.
 
     Raises
     ------
@@ -89,15 +93,15 @@ def make_plan(
         request = replace(request, keeping=False)
     if request.reads_again(fp64=terms.fp64):
         keeping = replace(request, keeping=True)
-        if plan := _fitting(keeping, known, terms, most, once=once):
+        if plan := _fitting(keeping, known, terms, most, skipped, once=once):
             return plan
     for one in request.together:
         if one.reads_again():
             refuse_much_between_reads(one)
-    if plan := _fitting(request, known, terms, most):
+    if plan := _fitting(request, known, terms, most, skipped):
         return plan
     least = min(_layouts(request, terms), key=leaf_elements)
-    plan = _planned(least, request, known, terms, most)
+    plan = _planned(least, request, known, terms, most, skipped)
     allowed = size_text(int(min(limits)))
     if limits[1] < limits[0]:
         allowed += f" ({MEMORY_SHARE:.0%} of its limit of {size_text(terms.memory_limit or 0)})"
@@ -115,6 +119,7 @@ def _fitting(
     listings: tuple[Listing | None, ...],
     terms: Terms,
     most: float,
+    skipped: SkippedLeaves | None,
     *,
     once: bool = False,
 ) -> Plan | None:
@@ -132,7 +137,7 @@ def _fitting(
     for layout in likely:
         if request.keeping and not keepable(request, layout, terms, once=once):
             continue
-        plan = _planned(layout, request, listings, terms, most)
+        plan = _planned(layout, request, listings, terms, most, skipped)
         # Memory that is short is better spent on readers than on larger leaves.
         spared = layout is larger and (plan.threads, plan.readers) < (terms.threads, terms.readers)
         if plan.memory.total <= most and not spared:
@@ -209,6 +214,7 @@ def _planned(
     listings: tuple[Listing | None, ...],
     terms: Terms,
     most: float,
+    skipped: SkippedLeaves | None,
 ) -> Plan:
     """Plan a reduction whose leaves are given, with as much at once as `most` bytes allow."""
     sources, groups, accumulator = request.sources, request.groups, request.accumulator(terms)
@@ -218,10 +224,10 @@ def _planned(
     readers = READERS[1] if any(s.remote for s in sources) else readers_per_worker(request, terms)
     partial_bytes = accumulator.nbytes * groups * layout.most_outputs
     costs, decoded = stored.costs(accumulator, groups), stored.decoded
-    passed = None if request.passed is None else request.passed.of(layout)
+    passed = None if skipped is None else skipped.of(layout)
     if passed is not None:
         costs, decoded = costs * ~passed, decoded * ~passed
-    leaving = result_bytes(request, layout) if request.streams else 0
+    leaving, streamed = result_bytes(request, layout), request.streamed
     blocks = (
         cut_blocks(
             costs,
@@ -230,7 +236,7 @@ def _planned(
             partial_bytes,
             with_data=not all(source.travels for source in sources),
             results=leaving / max(1.0, float(costs.sum())),
-            whole=request.keeping or request.levels > 1 or bool(request.modes),
+            whole=request.keeping or (streamed is not None and streamed.coarser > 0),
             passed=passed,
             fed=block_bytes(request, terms, most_of_leaf),
             rounded=are_rounded(request, terms, layout, accumulator),
@@ -254,9 +260,7 @@ def _planned(
         nbytes=round(decoded.sum()),
         passed=0 if passed is None else int(layout.leaf_elements()[passed].sum()),
         unstored=int((stored.unstored & (layout.leaf_elements() > 0)).sum()),
-        memory=at_once.memory,
-        threads=at_once.threads,
-        readers=at_once.readers,
+        at_once=at_once,
         tree=tree,
         listings=listings,
     )

@@ -12,11 +12,10 @@ from typing import Any, Unpack
 from chunkfold.errors import PlanError
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.planning.in_memory import keepable
-from chunkfold.planning.keywords import DEFAULT, options_of, refuse_unknown, with_options
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.option_table import SECTIONS, Keywords, Op
 from chunkfold.planning.option_values import Section
-from chunkfold.planning.options import Options
+from chunkfold.planning.options import DEFAULT, Options, options_of, refuse_unknown, with_options
 from chunkfold.planning.request import Request
 from chunkfold.planning.workers import Terms
 
@@ -149,12 +148,12 @@ def first_of(
         keeping = replace(one, keeping=True)
         keeps = one.reads_again(fp64=terms.fp64) and keepable(keeping, next(layouts(one)), terms)
         size = one.accumulator(terms).nbytes * one.groups * one.outputs
-        return one.streams, any(_windows(one)), keeps, size
+        return one.streamed is not None, any(_windows(one)), keeps, size
 
     alone = [replace(one, beside=()) for one in request.together]
     first = max(alone, key=weight)
     others = tuple(one for one in alone if one is not first)
-    return replace(first, beside=others, passed=request.passed)
+    return replace(first, beside=others)
 
 
 def refuse_other_windows(requests: Sequence[Request]) -> None:

@@ -25,8 +25,30 @@ from chunkfold.sources.data_arrays import DataArrays
 from chunkfold.sources.source import Source
 
 if TYPE_CHECKING:
-    from chunkfold.planning.leaf_extremes import SkippedLeaves
     from chunkfold.planning.roll_up import RollUp
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """The form in which results leave as soon as they are computed, tile by tile."""
+
+    levels: int = 1
+    """Levels of results: each after the first is of windows of the one before, of equal size."""
+    modes: tuple[int, ...] = ()
+    """By how much each level is coarser along each axis, where levels have the most frequent
+    elements of windows: of results, which are not written; empty if they do not."""
+    rounded_to: np.dtype | None = None
+    """Dtype that results leave in, if it is another than theirs."""
+
+    @property
+    def coarser(self) -> int:
+        """Number of levels that are coarser than results."""
+        return self.levels - (not self.modes)
+
+    def factors(self, chosen: Sequence[Axis], axes: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+        """Return by how much each coarser level is than the one before, along some axes."""
+        each = self.modes or [axis.window or 1 for axis in chosen]
+        return (tuple(each[n] for n in axes),) * self.coarser
 
 
 @dataclass(frozen=True)
@@ -51,15 +73,8 @@ class Request:
     """True if blocks keep all elements of an output, to choose some: decided by planning."""
     data_arrays: DataArrays | None = None
     """The sources as arrays of xarray, if they were given so."""
-    streams: bool = False
-    """True if results leave as soon as they are computed, tile by tile: none is kept."""
-    levels: int = 1
-    """Levels of results: each after the first is of windows of the one before, of equal size."""
-    modes: tuple[int, ...] = ()
-    """By how much each level is coarser along each axis, where levels have the most frequent
-    elements of windows: of results, which are not written; empty if they do not."""
-    rounded_to: np.dtype | None = None
-    """Dtype that results leave in, if it is another than theirs."""
+    streamed: Streamed | None = None
+    """How results leave as soon as they are computed, tile by tile: none is kept; None: all are."""
     question: str = ""
     """Its name, if several were asked together."""
     questions: tuple[str, ...] = ()
@@ -68,8 +83,6 @@ class Request:
     """The other questions: each has the same sources and the same selection."""
     roll_up: RollUp | None = None
     """The way to make it of the accumulators of another question: decided by planning."""
-    passed: SkippedLeaves | None = None
-    """Leaves that need not be read: nothing in them counts for what was found before."""
 
     @property
     def name(self) -> str:
@@ -94,16 +107,6 @@ class Request:
     def reads_again(self, *, fp64: bool = True) -> bool:
         """Tell if the data may be read more than once, by devices that have float64 or not."""
         return any(one.monoid.reads > 1 for one in self.bound(fp64=fp64).statistics)
-
-    def factors(self, axes: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-        """Return by how much each level is coarser than the one before, along some axes.
-
-        The first one that is coarser is than results.
-        """
-        if self.modes:
-            return (tuple(self.modes[n] for n in axes),) * self.levels
-        each = tuple(self.chosen[n].window or 1 for n in axes)
-        return (each,) * (self.levels - 1)
 
     @property
     def outputs(self) -> int:

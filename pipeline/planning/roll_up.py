@@ -184,7 +184,10 @@ def _is_of_whole_outputs(own: Request, finer: Request) -> bool:
     if keys is not None and (not isinstance(keys, Keys) or {*keys.axes} & {*finer.reduced}):
         return False
     if any(
-        r.streams or r.keeping or r.reads_again() or any(axis.window for axis in r.chosen)
+        r.streamed is not None
+        or r.keeping
+        or r.reads_again()
+        or any(axis.window for axis in r.chosen)
         for r in (own, finer)
     ):
         return False

@@ -108,7 +108,7 @@ class Execution:
             RunStarted(run, plan.name, plan.result_names, len(plan.blocks), plan.nbytes, devices)
         )
         work = Work.of(run, plan)
-        sink = self._sink if plan.request.streams else Arrays() if work.first.finishing else None
+        sink = self._sink if plan.request.streamed else Arrays() if work.first.finishing else None
         streaming = None if sink is None else Streaming(plan, work, sink)
         self._streaming = streaming or self._streaming
         take = None if streaming is None else streaming.take
@@ -154,7 +154,7 @@ class Execution:
         self, plan: Plan, wholes: Sequence[tuple[Plan, Partial]]
     ) -> list[tuple[Plan, Pending]]:
         """Keep the results of each question that was read for; return what needs another read."""
-        further = []
+        waiting = []
         for one, whole in wholes:
             if plan is self.plan:
                 self._refuse_outputs_of_nothing(one, outputs_of_nothing(whole))
@@ -163,8 +163,8 @@ class Execution:
             answer, pending = answer_of(before.plan if before else one, one, whole)
             self._found[name] = before.with_more(answer) if before else answer
             if pending:
-                further.append((one, pending))
-        return further
+                waiting.append((one, pending))
+        return waiting
 
     def _streamed(self, streaming: Streaming) -> Answer:
         """Wait until all results have left; return what stands for them."""

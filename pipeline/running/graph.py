@@ -198,7 +198,7 @@ def _combines(
     """Return the tasks that combine the blocks of a run of tiles, and the key of its root."""
     layer: Layer = {}
     below = list(blocks)
-    for level in range(1, tree.levels + 1):
+    for level in range(1, tree.height + 1):
         above = []
         for number in range(tree.sizes[level]):
             parts = [below[n] for n in tree.children(level, number)]

@@ -314,8 +314,8 @@ def test_large_partials_wait_in_pairs_and_blocks_leave_little():
     partial = 721 * 1440 * plan.accumulator.nbytes
     assert plan.tree.fan_in == 2
     assert plan.nbytes / len(plan.blocks) >= 128 * partial
-    waiting = plan.tree.levels * partial
-    assert 2**plan.tree.levels >= len(plan.blocks) > 2 ** (plan.tree.levels - 1)
+    waiting = plan.tree.height * partial
+    assert 2**plan.tree.height >= len(plan.blocks) > 2 ** (plan.tree.height - 1)
     alone = planned(source, axis=0, selection=slice(0, 8)).memory
     together = 2 * min(SLAB_BYTES, 2 * partial) + partial
     assert plan.memory.accumulators == alone.accumulators + waiting + together

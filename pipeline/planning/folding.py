@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from chunkfold.planning.group_keys import Keys, PackedKeys
 from chunkfold.planning.grouping import AnyKeys, OwnKeys
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_boxes import Inputs, kept_leaf_box, keyed_leaf_box, leaf_box
+from chunkfold.planning.leaves import layout_beside
 from chunkfold.planning.preaggregation import Preaggregation, rows_of
 from chunkfold.planning.request import Request
 from chunkfold.planning.roll_up import RollUp
@@ -155,6 +156,10 @@ class Folding(Accumulators):
         found = self.keys.of_some(self.layout.reach(block.tiles, block.parts))
         return (self, None) if found is None else (replace(self, keys=found[0]), found[1])
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what follows from fields: it travels with each task."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
     @cached_property
     def _inputs(self) -> Inputs:
         staged = len(self.accumulator.stored) - len(self.held)
@@ -162,20 +167,38 @@ class Folding(Accumulators):
 
 
 def answering(
-    request: Request, layout: Layout, terms: Terms, *, by_rows: bool
+    requests: Sequence[Request], ways: Sequence[RollUp | None], terms: Terms, layout: Layout
+) -> tuple[Folding | RolledUp, ...]:
+    """Return how each question is answered by a read of the leaves of the first one's layout.
+
+    `ways` are those in which questions are made of others. Rows of elements are folded first where
+    that pays, whatever memory it takes: see `without_rows`.
+    """
+    layouts = [layout, *(layout_beside(one, layout) for one in requests[1:])]
+    return tuple(map(_answer, requests, ways, layouts, [terms] * len(layouts)))
+
+
+def _answer(
+    request: Request, roll_up: RollUp | None, layout: Layout, terms: Terms
 ) -> Folding | RolledUp:
-    """Return how a question is answered; `by_rows`: rows of elements may be folded first."""
     accumulator = request.accumulator(terms)
-    if request.roll_up is not None:
-        return RolledUp(layout, accumulator, request.keys, request.roll_up)
+    if roll_up is not None:
+        return RolledUp(layout, accumulator, request.keys, roll_up)
     return Folding(
         layout,
         accumulator,
         request.keys,
         request.held,
-        by_rows and request.preaggregated(layout, terms) is not None,
+        request.preaggregated(layout, terms) is not None,
         request.choosers(terms),
         finishing_of(request, terms, layout, accumulator),
+    )
+
+
+def without_rows(questions: Sequence[Folding | RolledUp]) -> tuple[Folding | RolledUp, ...]:
+    """Return questions for which elements are folded, not rows of them first."""
+    return tuple(
+        replace(one, rows_first=False) if isinstance(one, Folding) else one for one in questions
     )
 
 

@@ -35,7 +35,7 @@ def next_plan(waiting: Sequence[tuple[Plan, Pending]], extremes: LeafExtremes | 
     plan = waiting[0][0]
     each = ((one.layout, [more for _, more in pending]) for one, pending in waiting)
     request, skipped = replace(first, beside=tuple(others)), skipped_leaves(each, extremes)
-    again = make_plan(request, plan.listings, plan.terms, skipped=skipped)
+    again = make_plan(request, plan.scan.listings, plan.terms, skipped=skipped)
     return replace(again, device=plan.device)
 
 

@@ -18,6 +18,7 @@ from chunkfold.planning.folding import Folding, RolledUp
 from chunkfold.planning.grouping import Grouping
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_objects import ListingTerms, objects_touched, unstored, with_objects
+from chunkfold.planning.leaves import LeavesRead
 from chunkfold.planning.memory import AtOnce, Memory
 from chunkfold.planning.options import Options
 from chunkfold.planning.plan_text import html_of, lines_of
@@ -26,7 +27,6 @@ from chunkfold.planning.workers import Terms
 from chunkfold.sources.absent_objects import NOTHING, AbsentRuns, count
 from chunkfold.sources.any_labels import GroupsOfLabel
 from chunkfold.sources.cf_packing import unapplied
-from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.source import Source
 
 if TYPE_CHECKING:
@@ -48,20 +48,12 @@ class Plan:
     questions: tuple[Folding | RolledUp, ...]
     """How each question is answered: the first is the one for whose tiles leaves are read."""
     blocks: tuple[Block, ...]
-    leaf_bytes: int
-    """Most decoded bytes of a leaf of one input."""
-    nbytes: int
-    """Decoded bytes that will be read: not those of objects that are known not to be stored."""
-    unstored: int
-    """Leaves of which nothing is stored: they are not read."""
-    passed: int
-    """Elements that are not read, since they do not count any more."""
+    scan: LeavesRead
+    """What is read of the leaves, and what is known of it."""
     at_once: AtOnce
     """The work that a worker does at once, and the memory that it takes."""
     tree: Tree
     """Over the blocks of a tile that has most of them."""
-    listings: tuple[Listing | None, ...]
-    """For each input what is stored of it, or None if its store cannot be listed."""
     device: Device | None = None
     """The first that would fold it."""
 
@@ -198,17 +190,19 @@ class Plan:
     def listing_terms(self) -> tuple[ListingTerms | None, ...]:
         """For each input what is known of all of its objects, None if it could not be listed."""
         return tuple(
-            None if listing is None else ListingTerms.of(listing) for listing in self.listings
+            None if listing is None else ListingTerms.of(listing) for listing in self.scan.listings
         )
 
     def sent(self, block: Block) -> Block:
         """Return a block as workers are given it: with what is known of its objects."""
-        return with_objects(block, self.layout, self.sources, self.listings, self.listing_terms)
+        return with_objects(
+            block, self.layout, self.sources, self.scan.listings, self.listing_terms
+        )
 
     @cached_property
     def missing(self) -> Mapping[str, tuple[int, int]]:
         """For each listed input how many selected chunks, or shards, are missing, of how many."""
-        return unstored(self.layout, self.sources, self.listings)
+        return unstored(self.layout, self.sources, self.scan.listings)
 
     def found_missing(self, missed: Mapping[str, AbsentRuns]) -> Mapping[str, tuple[int, int]]:
         """Return the same after a run, for inputs too that could not be listed."""

@@ -120,7 +120,7 @@ def _reduced(plan: Plan) -> Iterator[str]:
         over = [f"windows of {windows}", *(over if layout.reduced else [])]
     yield (
         f"reduce    {', '.join(plan.ops)} over {' and '.join(over)} of {layout.shape}: "
-        f"{layout.elements:,} elements, {size_text(plan.nbytes)}"
+        f"{layout.elements:,} elements, {size_text(plan.scan.nbytes)}"
     )
     if choosers := plan.request.choosers(plan.terms):
         names = ", ".join(one.name for one in choosers)
@@ -129,14 +129,14 @@ def _reduced(plan: Plan) -> Iterator[str]:
     if several:
         yield (
             f"reads     {plan.own_reads} at most, for {', '.join(several)}: "
-            f"{size_text(plan.own_reads * plan.nbytes)} in all"
+            f"{size_text(plan.own_reads * plan.scan.nbytes)} in all"
         )
 
 
 def _cut(plan: Plan) -> Iterator[str]:
     """Say into what the work is cut."""
-    unstored = f"; nothing is stored of {plan.unstored:,}" if plan.unstored else ""
-    yield f"leaves    {plan.layout.leaves:,} of at most {size_text(plan.leaf_bytes)}{unstored}"
+    unstored = f"; nothing is stored of {plan.scan.unstored:,}" if plan.scan.unstored else ""
+    yield f"leaves    {plan.layout.leaves:,} of at most {size_text(plan.scan.leaf_bytes)}{unstored}"
 
 
 def _results(plan: Plan) -> Iterator[str]:
@@ -189,9 +189,9 @@ def _one_by_one(plan: Plan) -> Iterator[str]:
     names = dict.fromkeys(
         name for name, one in traits if (one.reads_index if plan.grouping else not one.takes_first)
     )
-    if names and plan.unstored:
+    if names and plan.scan.unstored:
         yield (
-            f"fill values of {plan.unstored:,} of them are reduced one by one: "
+            f"fill values of {plan.scan.unstored:,} of them are reduced one by one: "
             f"{', '.join(names)} may read each index"
         )
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
 from chunkfold.errors import PlanError
 from chunkfold.planning.blocks import Tree, cut_blocks, fan_in
 from chunkfold.planning.feeding import block_bytes, max_leaf_bytes, readers_per_worker
-from chunkfold.planning.folding import answering
+from chunkfold.planning.folding import Folding, RolledUp, answering, without_rows
 from chunkfold.planning.in_memory import keepable, refuse_much_between_reads
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_extremes import SkippedLeaves
 from chunkfold.planning.leaf_objects import StoredLeaves
 from chunkfold.planning.leaves import (
+    LeavesRead,
     larger_leaves,
-    layout_beside,
     layouts_of,
     leaf_bytes,
     leaf_elements,
@@ -29,7 +29,7 @@ from chunkfold.planning.missing_chunks import refuse_missing
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.questions import first_of
 from chunkfold.planning.request import Request
-from chunkfold.planning.roll_up import with_roll_ups
+from chunkfold.planning.roll_up import roll_ups
 from chunkfold.planning.tiles import are_rounded
 from chunkfold.planning.workers import READERS, Terms
 from chunkfold.sources.chunk_index import Listing
@@ -101,13 +101,13 @@ def make_plan(
     if plan := _fitting(request, known, terms, most, skipped):
         return plan
     least = min(_layouts(request, terms), key=leaf_elements)
-    plan = _planned(least, request, known, terms, most, skipped)
+    plan = _planned(request, _answers(request, terms)(least), known, terms, most, skipped)
     allowed = size_text(int(min(limits)))
     if limits[1] < limits[0]:
         allowed += f" ({MEMORY_SHARE:.0%} of its limit of {size_text(terms.memory_limit or 0)})"
     raise PlanError(
         f"{plan.name}: a worker needs {size_text(plan.memory.total)}, but may use only "
-        f"{allowed}, even with leaves of {size_text(plan.leaf_bytes)}: use "
+        f"{allowed}, even with leaves of {size_text(plan.scan.leaf_bytes)}: use "
         + "fewer workers, " * (terms.workers > 1)
         + "more memory, or smaller chunks or selections"
         + _hint(plan)
@@ -124,10 +124,13 @@ def _fitting(
     once: bool = False,
 ) -> Plan | None:
     """Return the best plan that takes no more than so many bytes of a worker; None if none does."""
-    if request.beside or request.roll_up:
-        request = with_roll_ups(request, terms)
+    answers = _answers(request, terms)
     ways, staged = partial(_layouts, request, terms), partial(_staged, request.sources)
-    larger = larger_leaves(request, terms, partial(_cut, request), LEAF_BYTES)
+
+    def folded(layout: Layout) -> list[Folding]:
+        return [one for one in answers(layout) if isinstance(one, Folding)]
+
+    larger = larger_leaves(request, terms, partial(_cut, request), folded, LEAF_BYTES)
     likely = itertools.chain(
         [] if larger is None else [larger],
         # First those that leave as much again for what is beside it.
@@ -137,7 +140,7 @@ def _fitting(
     for layout in likely:
         if request.keeping and not keepable(request, layout, terms, once=once):
             continue
-        plan = _planned(layout, request, listings, terms, most, skipped)
+        plan = _planned(request, answers(layout), listings, terms, most, skipped)
         # Memory that is short is better spent on readers than on larger leaves.
         spared = layout is larger and (plan.threads, plan.readers) < (terms.threads, terms.readers)
         if plan.memory.total <= most and not spared:
@@ -150,7 +153,7 @@ def fitted(plan: Plan, terms: Terms) -> Plan:
 
     Else it is made anew of what was opened and listed for it.
     """
-    return plan if plan.terms == terms else make_plan(plan.request, plan.listings, terms)
+    return plan if plan.terms == terms else make_plan(plan.request, plan.scan.listings, terms)
 
 
 def refuse_many_leaves(request: Request) -> None:
@@ -203,21 +206,28 @@ def _cut(request: Request, most_bytes: int) -> list[Layout]:
     return layouts_of(request.sources, request.chosen, request.reduced, most_bytes, request.groups)
 
 
+def _answers(request: Request, terms: Terms) -> Callable[[Layout], tuple[Folding | RolledUp, ...]]:
+    """Return what says how each question is answered by leaves."""
+    ways = roll_ups(request.together, terms) if request.beside else [None]
+    return partial(answering, request.together, ways, terms)
+
+
 def _staged(sources: tuple[Source, ...], layout: Layout) -> int:
     """Return the bytes of one reader's staging buffers."""
     return ring_slots(1) * leaf_bytes(sources, layout) * len(sources)
 
 
 def _planned(
-    layout: Layout,
     request: Request,
+    questions: tuple[Folding | RolledUp, ...],
     listings: tuple[Listing | None, ...],
     terms: Terms,
     most: float,
     skipped: SkippedLeaves | None,
 ) -> Plan:
     """Plan a reduction whose leaves are given, with as much at once as `most` bytes allow."""
-    sources, groups, accumulator = request.sources, request.groups, request.accumulator(terms)
+    sources, groups = request.sources, request.groups
+    layout, accumulator = questions[0].layout, questions[0].accumulator
     most_of_leaf = leaf_bytes(sources, layout)
     _refuse_many(request, layout)
     stored = StoredLeaves.of(layout, sources, listings)
@@ -246,23 +256,21 @@ def _planned(
     )
     runs = Counter(block.tiles for block in blocks)
     tree = Tree(max(runs.values(), default=1), fan_in(partial_bytes))
-    at_once = most_at_once(request, layout, terms, tree, len(runs), readers, leaving, most)
-    others = ((one, layout_beside(one, layout)) for one in request.beside)
+    at_once = most_at_once(request, questions, terms, tree, len(runs), readers, leaving, most)
     return Plan(
         request=request,
         terms=terms,
-        questions=tuple(
-            answering(one, own, terms, by_rows=at_once.by_rows)
-            for one, own in ((request, layout), *others)
-        ),
+        questions=questions if at_once.by_rows else without_rows(questions),
         blocks=blocks,
-        leaf_bytes=most_of_leaf,
-        nbytes=round(decoded.sum()),
-        passed=0 if passed is None else int(layout.leaf_elements()[passed].sum()),
-        unstored=int((stored.unstored & (layout.leaf_elements() > 0)).sum()),
+        scan=LeavesRead(
+            most_of_leaf,
+            round(decoded.sum()),
+            unstored=int((stored.unstored & (layout.leaf_elements() > 0)).sum()),
+            passed=0 if passed is None else int(layout.leaf_elements()[passed].sum()),
+            listings=listings,
+        ),
         at_once=at_once,
         tree=tree,
-        listings=listings,
     )
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +23,6 @@ from chunkfold.positions import crossed
 from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.data_arrays import DataArrays
 from chunkfold.sources.source import Source
-
-if TYPE_CHECKING:
-    from chunkfold.planning.roll_up import RollUp
 
 
 @dataclass(frozen=True)
@@ -81,8 +78,6 @@ class Request:
     """Names of all that were asked together, in order; empty if one was asked alone."""
     beside: tuple[Request, ...] = ()
     """The other questions: each has the same sources and the same selection."""
-    roll_up: RollUp | None = None
-    """The way to make it of the accumulators of another question: decided by planning."""
 
     @property
     def name(self) -> str:

@@ -111,7 +111,7 @@ class Scan:
             run,
             sources,
             plan.listing_terms,
-            plan.leaf_bytes,
+            plan.scan.leaf_bytes,
             plan.options.variant,
             plan.threads,
             plan.readers,

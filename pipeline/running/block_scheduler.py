@@ -282,7 +282,7 @@ class BlockScheduler:
     def _check(self, roots: Sequence[Folded]) -> None:
         reports = [root.report for root in roots]
         seen = sum(report.elements + sum(report.skipped.values()) for report in reports)
-        wanted = self._plan.layout.elements - self._plan.passed
+        wanted = self._plan.layout.elements - self._plan.scan.passed
         if seen != wanted:
             raise IncompleteError(
                 f"the result of {self._plan.name} saw {seen:,} elements of {wanted:,}; "

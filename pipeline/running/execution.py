@@ -105,7 +105,9 @@ class Execution:
         """Read the data once; keep results, and return what needs another read."""
         devices = distinct_names(self._devices)
         self._emit(
-            RunStarted(run, plan.name, plan.result_names, len(plan.blocks), plan.nbytes, devices)
+            RunStarted(
+                run, plan.name, plan.result_names, len(plan.blocks), plan.scan.nbytes, devices
+            )
         )
         work = Work.of(run, plan)
         sink = self._sink if plan.request.streamed else Arrays() if work.first.finishing else None

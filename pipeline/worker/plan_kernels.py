@@ -130,7 +130,7 @@ def _device(plan: Plan, device: Device | str | None) -> Device:
 
 def _looks(plan: Plan, first: Work, device: Device) -> Iterator[_Look]:
     """Yield the choices of kernels on a device, as its blocks make them."""
-    buffer_bytes = min(plan.leaf_bytes, device.max_alloc_bytes)
+    buffer_bytes = min(plan.scan.leaf_bytes, device.max_alloc_bytes)
     for one, question in zip(plan.together, first.questions, strict=True):
         if isinstance(question, RolledUp):
             continue
@@ -154,7 +154,7 @@ def _kinds(plan: Plan, work: Work, buffer_bytes: int) -> _Kinds:
             _folded(read.fold_input) for read in _reads(work, output_box, buffer_bytes)
         ]
         found.setdefault(kernels, {}).update(dict.fromkeys(boxes))
-    if plan.unstored:  # one fill value is folded, and then squared
+    if plan.scan.unstored:  # one fill value is folded, and then squared
         found.setdefault(frozenset({"flat"}), {})[box((1,), (0,))] = None
     return found
 

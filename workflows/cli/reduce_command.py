@@ -177,8 +177,8 @@ def _tell(run: Run) -> None:
     """Say what was read, where and how fast."""
     for told in run.remarks("--skipna"):
         err.print(told, markup=False, soft_wrap=True)
-    rate = size_text(run.plan.nbytes / run.seconds)
-    err.print(f"{size_text(run.plan.nbytes)} in {run.seconds:.2f} s, {rate}/s")
+    rate = size_text(run.plan.scan.nbytes / run.seconds)
+    err.print(f"{size_text(run.plan.scan.nbytes)} in {run.seconds:.2f} s, {rate}/s")
     show(err, device_table(run.profile, run.seconds))
 
 

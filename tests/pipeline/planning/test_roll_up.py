@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import chunkfold as cf
 from chunkfold.planning import blocks, planner, roll_up, rules, workers
+from chunkfold.planning.folding import RolledUp
 from chunkfold.planning.questions import Question
 from chunkfold.planning.work import Work
 from tests.conftest import DEVICES
@@ -76,9 +77,9 @@ def client() -> Iterator[Client]:
 def made_of(source: Any, questions: Mapping[str, Question], **common: Any) -> dict[str, str]:
     """Return which questions are made of which others."""
     plan = cf.plan(source, questions, **common)
-    each = [(one.request, one.request.roll_up) for one in plan.together]
-    names = [request.question for request, _ in each]
-    return {one.question: names[roll_up.finer] for one, roll_up in each if roll_up is not None}
+    names = [one.request.question for one in plan.together]
+    each = zip(names, plan.questions, strict=True)
+    return {name: names[one.roll_up.finer] for name, one in each if isinstance(one, RolledUp)}
 
 
 @pytest.mark.parametrize("name", [*ARRAYS])

@@ -27,6 +27,7 @@ from chunkfold.planning.resolve import asked
 from chunkfold.planning.workers import THREADS, Terms
 from chunkfold.running.execution import Execution
 from chunkfold.running.graph import lazily
+from chunkfold.running.kept_blocks import ledger_of
 from chunkfold.running.on_cluster import OnCluster
 from chunkfold.running.ready import chosen_client, in_this_process, ready
 from chunkfold.running.run import Run
@@ -176,7 +177,8 @@ def plan(
     if isinstance(request, Plan):
         made = fitted(request, terms)
     else:
-        made = make_plan(request, request.listings(), terms)
+        ledger = None if wanted.options.ledger is None else ledger_of(wanted)
+        made = make_plan(request, request.listings(), terms, ledger=ledger)
     return replace(made, device=able[0] if able else None)
 
 

@@ -15,6 +15,7 @@ ChunkfoldError
 +-- PlanError           a request cannot be planned: axes, selection, memory
 +-- ClusterError        a scheduler cannot be reached, workers do not answer or lack resources
 +-- JobError            a job file is wrong
++-- LedgerError         a ledger cannot be used, or not for this reduction
 +-- OutputError         an output cannot be written: its disk is full
 +-- BusyError           another run that writes the same output is under way
 +-- TimeLimitError      a job took longer than it may
@@ -34,6 +35,7 @@ RemarkWarning           a run found something that its results do not show
 +-- UnstoredWarning     a MissingWarning: chunks are not stored
 +-- SkippedWarning      chunks that cannot be read are left out
 +-- ServerWarning       a server asked to be left alone
++-- LedgerWarning       a ledger cannot be written: partials are not kept
 """
 
 from __future__ import annotations
@@ -62,6 +64,7 @@ __all__ = [
     "DeviceError",
     "IncompleteError",
     "JobError",
+    "LedgerError",
     "MissingError",
     "MonoidError",
     "OutputError",
@@ -112,6 +115,10 @@ class ServerWarning(RemarkWarning):
 
 class PlaceWarning(UserWarning):
     """A reduction runs elsewhere than one might think."""
+
+
+class LedgerWarning(RemarkWarning):
+    """A ledger cannot be written, so that a run's partials are not kept."""
 
 
 class AlignmentWarning(UserWarning):
@@ -235,6 +242,10 @@ class ClusterError(ChunkfoldError):
 
 class JobError(ChunkfoldError, ValueError):
     """A job file is wrong: each line of the message names the place."""
+
+
+class LedgerError(ChunkfoldError, ValueError):
+    """A ledger cannot be used, or not for this reduction."""
 
 
 class OutputError(ChunkfoldError, OSError):

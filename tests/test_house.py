@@ -12,15 +12,15 @@ import pytest
 from tests.house import entered_elsewhere, measured
 
 BOUNDS = {
-    "modules": 442,
+    "modules": 452,
     "module names that stand twice": 6,
     "functions in two modules": 7,
     "docstrings in dialect": 0,
-    "fields of Request, Plan and Work": 24,
-    "files that know absence": 64,
-    "files that know groups": 57,
+    "fields of Request, Plan and Work": 25,
+    "files that know absence": 65,
+    "files that know groups": 58,
     "files that know several reads": 30,
-    "files that know windows": 52,
+    "files that know windows": 54,
     "files that know levels": 24,
 }
 ENTERED = {

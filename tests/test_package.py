@@ -101,8 +101,8 @@ ROOMS = {
         "bench",
     ),
     "pipeline": (
-        "stores", "decoding", "sources", "planning", "results", "reading", "worker", "cluster",
-        "running",
+        "stores", "ledger", "decoding", "sources", "planning", "results", "reading", "worker",
+        "cluster", "running",
     ),
     "workflows": ("report", "job", "cli"),
 }  # fmt: skip

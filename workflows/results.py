@@ -84,6 +84,7 @@ def run_facts(run: Run) -> dict[str, Any]:
         "elements": run.plan.layout.elements,
         "skipped": skipped_json(run.skipped),
         "requests": asdict(run.requests),
+        "ledger": asdict(run.ledger),
         "attempts": asdict(run.attempts),
         "not_stored": {name: missing for name, (missing, _) in run.missing.items()},
         "bytes": run.plan.scan.nbytes,

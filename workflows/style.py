@@ -13,6 +13,7 @@ from rich.table import Table
 from chunkfold.bad_chunks import Skipped
 from chunkfold.kernels.catalogue.finish_functions import BIN
 from chunkfold.kernels.tuning.reasons import Reason
+from chunkfold.plural import counted
 from chunkfold.printable import printable
 from chunkfold.units import size_text
 from chunkfold.worker.block_report import DeviceReport, distinct_names
@@ -20,6 +21,7 @@ from chunkfold.workflows.consoles import err, lines, out
 from chunkfold.workflows.density import extent, heights
 
 if TYPE_CHECKING:
+    from chunkfold.running.run import Run
     from chunkfold.workflows.describe import Description
 
 _MOST_ROWS = 40
@@ -180,6 +182,14 @@ def reason_table(reasons: Sequence[Reason]) -> Table:
         made.add_row("" if what == before else what, choice, why)
         before = what
     return made
+
+
+def ledger_text(run: Run) -> str:
+    """Say what a run's ledger had, and what was kept there."""
+    assert run.plan.ledger is not None
+    told, name = run.ledger, run.plan.ledger.name
+    damaged = f"; {told.damaged:,} damaged, computed anew" if told.damaged else ""
+    return f"ledger {name}: had {counted(told.known, 'block')}, keeps {told.kept:,} more{damaged}"
 
 
 def device_table(devices: Mapping[str, DeviceReport], seconds: float) -> Table:

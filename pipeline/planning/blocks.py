@@ -39,6 +39,10 @@ class Block:
     whose objects all have the size that the run's terms name."""
     passed: bytes = b""
     """As `unstored`: 1 where a leaf need not be read."""
+    entries: tuple[str, ...] = ()
+    """Keys in the run's ledger, one for each question; none if its partials are not kept there."""
+    known: bool = False
+    """True if the ledger has its partials, so that it is not read."""
 
     def unstored_parts(self, tile: int) -> np.ndarray:
         """Return which of the parts of a tile are not stored: bool, (parts,)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from chunkfold.planning.leaf_boxes import Inputs, kept_leaf_box, keyed_leaf_box,
 from chunkfold.planning.leaves import layout_beside
 from chunkfold.planning.preaggregation import Preaggregation, rows_of
 from chunkfold.planning.request import Request
-from chunkfold.planning.roll_up import RollUp
+from chunkfold.planning.roll_up import RollUp, roll_ups
 from chunkfold.planning.rules import PlanRule, applies
 from chunkfold.planning.tiles import TileFinishing, finishing_of
 from chunkfold.planning.workers import Terms
@@ -39,6 +39,8 @@ class Accumulators:
     """In the form that suits the number of outputs."""
     keys: AnyKeys | None
     """The group of each element; None: there are no groups."""
+    held: tuple[BroadcastInput, ...]
+    """Inputs behind the sources that lack axes of them."""
 
     @property
     def groups(self) -> int:
@@ -60,16 +62,11 @@ class RolledUp(Accumulators):
 
     roll_up: RollUp
 
-    held = ()
-    """No inputs: those of the other question are in its accumulators."""
-
 
 @dataclass(frozen=True)
 class Folding(Accumulators):
     """Accumulators that elements are folded into, and what becomes of them in a block."""
 
-    held: tuple[BroadcastInput, ...] = ()
-    """Inputs behind the sources that lack axes of them."""
     rows_first: bool = False
     """True if rows of elements are folded first."""
     choosers: tuple[Chooser, ...] = ()
@@ -166,16 +163,22 @@ class Folding(Accumulators):
         return Inputs(self.accumulator.uses_index, staged, self.held)
 
 
-def answering(
-    requests: Sequence[Request], ways: Sequence[RollUp | None], terms: Terms, layout: Layout
-) -> tuple[Folding | RolledUp, ...]:
-    """Return how each question is answered by a read of the leaves of the first one's layout.
+def answers_of(
+    request: Request, terms: Terms
+) -> Callable[[Layout], tuple[Folding | RolledUp, ...]]:
+    """Return what says of a layout of the first question how a read of its leaves answers each.
 
-    `ways` are those in which questions are made of others. Rows of elements are folded first where
-    that pays, whatever memory it takes: see `without_rows`.
+    Rows of elements are folded first where that pays, whatever memory it takes.
     """
-    layouts = [layout, *(layout_beside(one, layout) for one in requests[1:])]
-    return tuple(map(_answer, requests, ways, layouts, [terms] * len(layouts)))
+    requests = request.together
+    ways = roll_ups(requests, terms) if request.beside else [None]
+
+    def answers(layout: Layout) -> tuple[Folding | RolledUp, ...]:
+        layouts = [layout, *(layout_beside(one, layout) for one in request.beside)]
+        each = zip(requests, ways, layouts, strict=True)
+        return tuple(_answer(one, way, own, terms) for one, way, own in each)
+
+    return answers
 
 
 def _answer(
@@ -183,7 +186,7 @@ def _answer(
 ) -> Folding | RolledUp:
     accumulator = request.accumulator(terms)
     if roll_up is not None:
-        return RolledUp(layout, accumulator, request.keys, roll_up)
+        return RolledUp(layout, accumulator, request.keys, request.held, roll_up)
     return Folding(
         layout,
         accumulator,
@@ -195,11 +198,11 @@ def _answer(
     )
 
 
-def without_rows(questions: Sequence[Folding | RolledUp]) -> tuple[Folding | RolledUp, ...]:
-    """Return questions for which elements are folded, not rows of them first."""
-    return tuple(
-        replace(one, rows_first=False) if isinstance(one, Folding) else one for one in questions
-    )
+def foldings_with(
+    questions: Sequence[Folding | RolledUp], **given: Any
+) -> tuple[Folding | RolledUp, ...]:
+    """Return questions, with some other fields of those that elements are folded for."""
+    return tuple(replace(one, **given) if isinstance(one, Folding) else one for one in questions)
 
 
 class Constants(NamedTuple):
@@ -250,6 +253,6 @@ def with_constants(
 ) -> list[Folding | RolledUp]:
     """Return questions with other keys and inputs."""
     return [
-        replace(one, keys=keys) if isinstance(one, RolledUp) else replace(one, keys=keys, held=held)
+        replace(one, keys=keys, held=held)
         for one, keys, held in zip(questions, constants.keys, constants.held, strict=True)
     ]

@@ -34,8 +34,13 @@ def next_plan(waiting: Sequence[tuple[Plan, Pending]], extremes: LeafExtremes | 
     first, *others = (_asked_next(plan, pending) for plan, pending in waiting)
     plan = waiting[0][0]
     each = ((one.layout, [more for _, more in pending]) for one, pending in waiting)
-    request, skipped = replace(first, beside=tuple(others)), skipped_leaves(each, extremes)
-    again = make_plan(request, plan.scan.listings, plan.terms, skipped=skipped)
+    again = make_plan(
+        replace(first, beside=tuple(others)),
+        plan.scan.listings,
+        plan.terms,
+        skipped=skipped_leaves(each, extremes),
+        ledger=plan.ledger,
+    )
     return replace(again, device=plan.device)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cache
@@ -32,6 +33,7 @@ from chunkfold.planning.option_values import (
     check_by_type,
     check_mapping,
     ddof_number,
+    ledger_place,
     memory_bytes,
     min_count_number,
     several_ops,
@@ -172,6 +174,13 @@ class OptionTable:
     decode: Annotated[DecodeOn, Section.RUNNING] = "auto"
     """Decoder of zstd, Blosc and LZ4 chunks: the "host", the "device", or "auto", the one that was
     measured to be faster."""
+    ledger: Annotated[str | os.PathLike[str] | None, Section.RUNNING, ledger_place] = None
+    """Keep the partials of finished blocks in this folder, or at this URL of an object store.
+
+    A run that was interrupted goes on from there, data that were read before for the same question
+    are not read again, and of an array that grew only new chunks are read (docs/ledger.md)."""
+    trust_ledger: Annotated[bool, Section.RUNNING] = False
+    """Use a ledger in a folder that others may write to."""
     variant: Annotated[VariantName | None, Section.RUNNING] = None
     """Force a kernel variant: "tree", "work_group" or "sub_group".
 
@@ -221,6 +230,8 @@ class Keywords(TypedDict, total=False):
     on_bad_chunk: OnBadChunk
     on_missing_chunk: OnMissingChunk
     decode: DecodeOn
+    ledger: str | os.PathLike[str] | None
+    trust_ledger: bool
     variant: VariantName | None
     storage_options: StorageOptions | None
     allow_targets: str | Sequence[str] | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import os
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -100,6 +101,15 @@ def check_mapping(name: str, given: Any) -> Any:
     if given is not None and not isinstance(given, Mapping):
         raise PlanError(f"{name} is a mapping of names, not {type(given).__name__}")
     return given
+
+
+def ledger_place(name: str, given: Any) -> Any:
+    """Refuse what is no path or URL; return it as text."""
+    if given is None:
+        return None
+    if not isinstance(given, (str, os.PathLike)) or not os.fspath(given):
+        raise PlanError(f"{name} is {given!r}; give the path of a folder, or a URL")
+    return str(os.fspath(given))
 
 
 def check_sel(sel: Any, method: Any, tolerance: Any) -> None:

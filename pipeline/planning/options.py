@@ -111,6 +111,11 @@ class Options(OptionTable):
             raise PlanError("where has several masks: give one, as where=land & near")
         check_names(self.names)
         refuse_ddof(self.ddof, self.monoids)
+        if self.ledger is not None and not self.exact:
+            raise PlanError(
+                "mode is 'fast', whose partials depend on the device, but a ledger keeps exact "
+                "ones: leave the ledger out, or give mode='exact'"
+            )
         if self.initial is not None:
             refuse_initial(self.initial, self.monoids)
 

@@ -12,6 +12,7 @@ from distributed.protocol.pickle import dumps, loads
 
 from chunkfold.errors import EmptyWarning, MissingWarning, UnstoredWarning
 from chunkfold.kernels import Accumulator, Bound, Device, Packing
+from chunkfold.ledger.ledger import Ledger
 from chunkfold.planning.blocks import Block, Tree
 from chunkfold.planning.feeding import DeviceDecoding, device_decoding
 from chunkfold.planning.folding import Folding, RolledUp
@@ -56,6 +57,8 @@ class Plan:
     """Over the blocks of a tile that has most of them."""
     device: Device | None = None
     """The first that would fold it."""
+    ledger: Ledger | None = None
+    """Where partials are kept."""
 
     @property
     def first(self) -> Folding:
@@ -91,7 +94,7 @@ class Plan:
 
     @property
     def labels(self) -> tuple[GroupsOfLabel, ...]:
-        """Labels that elements are grouped by, in the order of the results' axes."""
+        """Labels that elements are grouped by, in order of the results' axes."""
         return () if self.grouping is None else self.grouping.labels
 
     @property

@@ -59,6 +59,9 @@ def _work(plan: Plan) -> Iterator[str]:
         f"({counted(plan.threads, 'task')} at a time, {counted(plan.readers, 'reader thread')}"
         + (f", {plan.terms.requests} requests in flight)" if memory.fetching else ")")
     )
+    if plan.ledger is not None:
+        known = sum(one.known for one in plan.blocks)
+        yield f"ledger    {plan.ledger.name}: has {known:,} of {counted(len(plan.blocks), 'block')}"
     used, because = plan.device_decoding
     if because:
         yield f"decoding  on the {'device' if used else 'host'}: {because}"

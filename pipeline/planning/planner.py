@@ -5,14 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
 from chunkfold.errors import PlanError
-from chunkfold.planning.blocks import Tree, cut_blocks, fan_in
+from chunkfold.ledger.ledger import Ledger
+from chunkfold.planning.blocks import Block, Tree, cut_blocks, fan_in
 from chunkfold.planning.feeding import block_bytes, max_leaf_bytes, readers_per_worker
-from chunkfold.planning.folding import Folding, RolledUp, answering, without_rows
+from chunkfold.planning.folding import Folding, RolledUp, answers_of, foldings_with
 from chunkfold.planning.in_memory import keepable, refuse_much_between_reads
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_extremes import SkippedLeaves
@@ -29,7 +30,8 @@ from chunkfold.planning.missing_chunks import refuse_missing
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.questions import first_of
 from chunkfold.planning.request import Request
-from chunkfold.planning.roll_up import roll_ups
+from chunkfold.planning.span_keys import question_keys
+from chunkfold.planning.spans import LedgerCut, known_leaves
 from chunkfold.planning.tiles import are_rounded
 from chunkfold.planning.workers import READERS, Terms
 from chunkfold.sources.chunk_index import Listing
@@ -56,6 +58,7 @@ def make_plan(
     *,
     once: bool = False,
     skipped: SkippedLeaves | None = None,
+    ledger: Ledger | None = None,
 ) -> Plan:
     """Plan a reduction for workers.
 
@@ -72,11 +75,15 @@ def make_plan(
         Whether the data are to be read once only, if there is memory for what that takes.
     skipped
         Leaves that need not be read: nothing in them counts for what was found before.
+    ledger
+        Where partials are looked for, and kept.
 
     Raises
     ------
     PlanError
         If the memory bound does not fit the limit.
+    LedgerError
+        If partials of the sources cannot be kept.
     MissingError
         If a chunk is not stored that is to be.
     """
@@ -93,15 +100,15 @@ def make_plan(
         request = replace(request, keeping=False)
     if request.reads_again(fp64=terms.fp64):
         keeping = replace(request, keeping=True)
-        if plan := _fitting(keeping, known, terms, most, skipped, once=once):
+        if plan := _fitting(keeping, known, terms, most, skipped, ledger, once=once):
             return plan
     for one in request.together:
         if one.reads_again():
             refuse_much_between_reads(one)
-    if plan := _fitting(request, known, terms, most, skipped):
+    if plan := _fitting(request, known, terms, most, skipped, ledger):
         return plan
     least = min(_layouts(request, terms), key=leaf_elements)
-    plan = _planned(request, _answers(request, terms)(least), known, terms, most, skipped)
+    plan = _planned(request, answers_of(request, terms)(least), known, terms, most, skipped, None)
     allowed = size_text(int(min(limits)))
     if limits[1] < limits[0]:
         allowed += f" ({MEMORY_SHARE:.0%} of its limit of {size_text(terms.memory_limit or 0)})"
@@ -120,11 +127,12 @@ def _fitting(
     terms: Terms,
     most: float,
     skipped: SkippedLeaves | None,
+    ledger: Ledger | None,
     *,
     once: bool = False,
 ) -> Plan | None:
     """Return the best plan that takes no more than so many bytes of a worker; None if none does."""
-    answers = _answers(request, terms)
+    answers = answers_of(request, terms)
     ways, staged = partial(_layouts, request, terms), partial(_staged, request.sources)
 
     def folded(layout: Layout) -> list[Folding]:
@@ -140,7 +148,7 @@ def _fitting(
     for layout in likely:
         if request.keeping and not keepable(request, layout, terms, once=once):
             continue
-        plan = _planned(request, answers(layout), listings, terms, most, skipped)
+        plan = _planned(request, answers(layout), listings, terms, most, skipped, ledger)
         # Memory that is short is better spent on readers than on larger leaves.
         spared = layout is larger and (plan.threads, plan.readers) < (terms.threads, terms.readers)
         if plan.memory.total <= most and not spared:
@@ -151,9 +159,11 @@ def _fitting(
 def fitted(plan: Plan, terms: Terms) -> Plan:
     """Return a plan as it is for other workers: the same one, if they have the terms it is for.
 
-    Else it is made anew of what was opened and listed for it.
+    Else, and with a ledger, which may have more by now, it is made anew of what was listed for it.
     """
-    return plan if plan.terms == terms else make_plan(plan.request, plan.scan.listings, terms)
+    if plan.terms == terms and plan.ledger is None:
+        return plan
+    return make_plan(plan.request, plan.scan.listings, terms, ledger=plan.ledger)
 
 
 def refuse_many_leaves(request: Request) -> None:
@@ -206,12 +216,6 @@ def _cut(request: Request, most_bytes: int) -> list[Layout]:
     return layouts_of(request.sources, request.chosen, request.reduced, most_bytes, request.groups)
 
 
-def _answers(request: Request, terms: Terms) -> Callable[[Layout], tuple[Folding | RolledUp, ...]]:
-    """Return what says how each question is answered by leaves."""
-    ways = roll_ups(request.together, terms) if request.beside else [None]
-    return partial(answering, request.together, ways, terms)
-
-
 def _staged(sources: tuple[Source, ...], layout: Layout) -> int:
     """Return the bytes of one reader's staging buffers."""
     return ring_slots(1) * leaf_bytes(sources, layout) * len(sources)
@@ -224,6 +228,7 @@ def _planned(
     terms: Terms,
     most: float,
     skipped: SkippedLeaves | None,
+    ledger: Ledger | None,
 ) -> Plan:
     """Plan a reduction whose leaves are given, with as much at once as `most` bytes allow."""
     sources, groups = request.sources, request.groups
@@ -238,29 +243,37 @@ def _planned(
     if passed is not None:
         costs, decoded = costs * ~passed, decoded * ~passed
     leaving, streamed = result_bytes(request, layout), request.streamed
-    blocks = (
-        cut_blocks(
+    whole = request.keeping or (streamed is not None and streamed.coarser > 0)
+    blocks: tuple[Block, ...] = ()
+    if layout.elements and ledger is not None:
+        keys = question_keys(request, layout, listings, terms)
+        cut = LedgerCut(ledger, keys, any(source.remote for source in sources))
+        blocks = cut.blocks(costs, stored.unstored, terms.workers, partial_bytes, whole=whole)
+        decoded = decoded * ~known_leaves(layout, blocks)
+    elif layout.elements:
+        blocks = cut_blocks(
             costs,
             stored.unstored,
             terms.workers,
             partial_bytes,
             with_data=not all(source.travels for source in sources),
             results=leaving / max(1.0, float(costs.sum())),
-            whole=request.keeping or (streamed is not None and streamed.coarser > 0),
+            whole=whole,
             passed=passed,
             fed=block_bytes(request, terms, most_of_leaf),
             rounded=are_rounded(request, terms, layout, accumulator),
         )
-        if layout.elements
-        else ()
-    )
     runs = Counter(block.tiles for block in blocks)
     tree = Tree(max(runs.values(), default=1), fan_in(partial_bytes))
     at_once = most_at_once(request, questions, terms, tree, len(runs), readers, leaving, most)
+    if not at_once.by_rows:
+        questions = foldings_with(questions, rows_first=False)
+    if ledger is not None:  # which keeps partials, not results
+        questions = foldings_with(questions, finishing=None)
     return Plan(
         request=request,
         terms=terms,
-        questions=questions if at_once.by_rows else without_rows(questions),
+        questions=questions,
         blocks=blocks,
         scan=LeavesRead(
             most_of_leaf,
@@ -271,6 +284,7 @@ def _planned(
         ),
         at_once=at_once,
         tree=tree,
+        ledger=ledger,
     )
 
 

@@ -122,6 +122,7 @@ class Scan:
             plan.options.wants_all,
             plan.device_decoding.used,
             plan.reads > 1
+            and plan.ledger is None
             and plan.layout.leaves <= MOST_LEAVES
             and has_extremes(plan.sources, plan.request.packings, plan.options.cast),
             tasks,

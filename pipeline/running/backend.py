@@ -71,6 +71,9 @@ class Backend(Protocol):
             If it is to be made again.
         """
 
+    def fetching(self, handle: object) -> Callable[[], Folded]:
+        """Return what brings a result, which stays where it is; others may release it meanwhile."""
+
     def release(self, handles: Sequence[object]) -> None:
         """Release results that were combined, or tasks that nobody waits for."""
 
@@ -160,6 +163,10 @@ class InProcess:
         """Return it: it is here."""
         assert isinstance(handle, Folded)
         return handle
+
+    def fetching(self, handle: object) -> Callable[[], Folded]:
+        """Return what returns it."""
+        return partial(self.gather, handle)
 
     def release(self, handles: Sequence[object]) -> None:
         """Nothing holds them but the block scheduler."""

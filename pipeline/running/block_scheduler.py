@@ -14,19 +14,13 @@ from chunkfold.errors import (
     WorkerLostError,
     WorkerStoppedError,
 )
-from chunkfold.events import (
-    BlockProgress,
-    BlocksCombined,
-    Event,
-    OnEvent,
-    Waiting,
-    WorkerRetired,
-)
-from chunkfold.planning.blocks import Tree
+from chunkfold.events import BlockProgress, BlocksCombined, Event, OnEvent, Waiting, WorkerRetired
+from chunkfold.planning.blocks import TileRange, Tree
 from chunkfold.planning.plan import Plan
 from chunkfold.plural import counted
 from chunkfold.running.attempt_counts import AttemptCounts
 from chunkfold.running.backend import Backend, Done, PartialsLostError
+from chunkfold.running.kept_blocks import KeptBlocks
 from chunkfold.running.tree_nodes import Attempt, Branch, TreeNode, with_nodes
 from chunkfold.settings import wait_seconds
 from chunkfold.suspend_clock import SuspendClock
@@ -45,7 +39,8 @@ class BlockScheduler:
     begins, under a number and a key of its own; what an earlier one still brings is dropped. A
     partial that is lost is made again by Dask, but where the client had brought what it is made of:
     then its blocks begin anew. Where results leave as they come, `take` is given each root, by its
-    run of tiles, as soon as it is there, and returns what is to be kept of it.
+    run of tiles, as soon as it is there, and returns what is to be kept of it. Blocks that `kept`
+    has are not run.
     """
 
     def __init__(
@@ -56,8 +51,9 @@ class BlockScheduler:
         emit: OnEvent,
         cancelled: Callable[[], bool],
         take: Callable[[tuple[int, int], Folded], Folded] | None = None,
+        kept: KeptBlocks | None = None,
     ) -> None:
-        self._take = take
+        self._take, self._kept = take, kept
         self._plan, self._backend, self._run = plan, backend, run
         self._emit, self._cancelled = emit, cancelled
         self._outcomes: queue.SimpleQueue[tuple[TreeNode, int, object]] = queue.SimpleQueue()
@@ -69,13 +65,11 @@ class BlockScheduler:
         }
         self._most_under_way = max(2, 2 * plan.terms.workers * plan.threads)
         self._folding = 0
-        self._tries: dict[TreeNode, int] = {}
-        self._numbers: dict[TreeNode, int] = {}
+        self._tries, self._numbers = dict[TreeNode, int](), dict[TreeNode, int]()
         self._of_block = {block.number: node for node, block in self._waiting}
         self._under_way: dict[TreeNode, Attempt] = {}
         self._counts = AttemptCounts()
-        self._combining: dict[TreeNode, list[object]] = {}
-        self._roots: dict[tuple[int, int], object] = {}
+        self._combining, self._roots = dict[TreeNode, list[object]](), dict[TileRange, object]()
         self._clock, self._news = SuspendClock(), False
         self._heard = self._told = self._looked = 0.0
 
@@ -106,7 +100,7 @@ class BlockScheduler:
             Whatever ended the run.
         """
         gather = self._backend.gather if self._take is None else _kept
-        gathered: dict[tuple[int, int], Folded] = {}
+        gathered: dict[TileRange, Folded] = {}
         while len(gathered) < len(self._branches):
             self._make_roots()
             for tiles in [one for one in self._branches if one not in gathered]:
@@ -136,6 +130,9 @@ class BlockScheduler:
     def _begin_blocks(self) -> None:
         while self._waiting and self._folding + len(self._combining) < self._most_under_way:
             node, block = self._waiting.popleft()
+            if self._kept is not None and (folded := self._kept.load(block)) is not None:
+                self._place(node, folded)
+                continue
             self._folding += 1
             self._begin(node, partial(self._backend.fold, self._plan.sent(block)))
 
@@ -205,6 +202,8 @@ class BlockScheduler:
             raise outcome
         else:
             self._backend.release(self._combining.pop(node, []))
+            if self._kept is not None and not node.level:
+                self._kept.keep(self._blocks[node], self._backend.fetching(outcome))
             self._place(node, outcome)
 
     def _try_elsewhere(self, node: TreeNode, error: WorkerLostError) -> None:

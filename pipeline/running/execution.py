@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
-from chunkfold.errors import ChunkError
+from chunkfold.errors import ChunkError, ChunkfoldError
 from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
 from chunkfold.kernels.accumulator.partial import Partial
 from chunkfold.planning.leaf_extremes import LeafExtremes
@@ -29,6 +29,7 @@ from chunkfold.running.answers import (
 )
 from chunkfold.running.backend import Backend
 from chunkfold.running.block_scheduler import BlockScheduler
+from chunkfold.running.kept_blocks import KeptBlocks, LedgerReport
 from chunkfold.running.ready import Ready
 from chunkfold.running.remarks import warn_of_laws
 from chunkfold.running.streaming import Arrays, Sink, Streaming
@@ -37,6 +38,8 @@ from chunkfold.sources.absent_objects import NOTHING, refuse_gone
 from chunkfold.worker.block_report import Report, distinct_names, merge, read_again
 from chunkfold.worker.fold_block import Folded
 
+INTERRUPTED_S = 1.0
+"""Seconds for which a run that was cancelled writes to its ledger."""
 AT_ONCE = 64
 """Roots that are combined at a time."""
 
@@ -60,6 +63,8 @@ class Execution:
         self.answers: Mapping[str, Answer] = {}
         """By question; empty until all are there."""
         self.report = Report(0, {})
+        self.ledger = LedgerReport()
+        """The blocks that its ledger had, and those that were kept there."""
         self.schedulers: list[BlockScheduler] = []
         """One for each read."""
         self.seconds = 0.0
@@ -103,23 +108,21 @@ class Execution:
 
     def _read(self, plan: Plan, run: str) -> list[tuple[Plan, Pending]]:
         """Read the data once; keep results, and return what needs another read."""
-        devices = distinct_names(self._devices)
-        self._emit(
-            RunStarted(
-                run, plan.name, plan.result_names, len(plan.blocks), plan.scan.nbytes, devices
-            )
-        )
+        devices, to_read = distinct_names(self._devices), sum(not one.known for one in plan.blocks)
+        nbytes = plan.scan.nbytes
+        self._emit(RunStarted(run, plan.name, plan.result_names, to_read, nbytes, devices))
         work = Work.of(run, plan)
         sink = self._sink if plan.request.streamed else Arrays() if work.first.finishing else None
         streaming = None if sink is None else Streaming(plan, work, sink)
         self._streaming = streaming or self._streaming
         take = None if streaming is None else streaming.take
+        kept = None if plan.ledger is None else KeptBlocks(plan, plan.ledger)
         scheduler = BlockScheduler(
-            plan, self._backend, run, self._emit, self.cancelled.is_set, take
+            plan, self._backend, run, self._emit, self.cancelled.is_set, take, kept
         )
         self.schedulers.append(scheduler)
         self._backend.start(work, scheduler.hear, self.cancelled.is_set)
-        roots = scheduler.execute()
+        roots = self._executed(scheduler, kept)
         for source in plan.sources:
             source.check_unchanged()
         if work.scan.finds_extremes:
@@ -143,6 +146,23 @@ class Execution:
         else:
             self._found[plan.request.question] = self._streamed(streaming)
         return self._answered(plan, wholes)
+
+    def _executed(self, scheduler: BlockScheduler, kept: KeptBlocks | None) -> Roots:
+        """Run a read's blocks; however that ends, write partials of those that ended."""
+        try:
+            return scheduler.execute()
+        except ChunkfoldError as error:
+            if kept is not None and kept.resumes:
+                error.add_note(
+                    f"finished blocks are kept in {kept.name}: the same reduction with this ledger "
+                    "goes on from there"
+                )
+            raise
+        finally:
+            if kept is not None:
+                interrupted = self.cancelled.is_set()
+                kept.close(INTERRUPTED_S if interrupted else wait_seconds("chunkfold.close"))
+                self.ledger += kept.report
 
     def _combined_beside(self, others: Sequence[Plan], roots: Roots) -> Iterator[Partial]:
         """Combine what blocks left for the other questions; yield all outputs of each."""

@@ -71,6 +71,11 @@ def lazily(
             "on_bad_chunk is 'skip', but with compute=False nobody would hear what was left out: "
             "leave one of them out"
         )
+    if request.options.ledger is not None:
+        raise PlanError(
+            "a ledger keeps the partials of a run, but with compute=False Dask carries the plan "
+            "out: leave one of them out"
+        )
     if request.questions:
         raise PlanError(
             "several questions are answered by one read of a run, not of a graph: leave "

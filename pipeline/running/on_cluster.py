@@ -19,12 +19,7 @@ from chunkfold.cluster.event_listener import TIDY_EVERY, listener_of
 from chunkfold.cluster.scheduler_calls import SPAN, on_loop, tidied
 from chunkfold.cluster.watching import Watched, WorkersWatch
 from chunkfold.deadline import awaited, in_background, with_deadline
-from chunkfold.errors import (
-    CancelledError,
-    ClusterError,
-    WorkerLostError,
-    WorkerStoppedError,
-)
+from chunkfold.errors import CancelledError, ClusterError, WorkerLostError, WorkerStoppedError
 from chunkfold.events import OnEvent
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.work import Work
@@ -151,7 +146,7 @@ class OnCluster:
             self._shared.done(number)
         done(outcome)
 
-    def _let_go_of(self, data: Future[Any], done: Done, outcome: object) -> None:
+    def _let_go_of(self, data: Any, done: Done, outcome: object) -> None:
         """Release the data that were sent ahead; if a worker lost them, the task is repeated."""
         if isinstance(outcome, CancelledError) and data.status in ("lost", "cancelled"):
             outcome = WorkerStoppedError("a worker was lost with the data of a block", "")
@@ -161,11 +156,15 @@ class OnCluster:
     def combine(self, parts: Sequence[object], attempt: int, done: Done) -> object:
         """Submit a combine; it runs where the partials are, or they go to it."""
         # Before blocks that wait on a worker: partials take memory until they are combined.
-        key = f"combine-{self._work.scan.run}-{attempt}"
-        if all(isinstance(part, Folded) for part in parts):
+        key, sent = f"combine-{self._work.scan.run}-{attempt}", list[object]()
+        if all(isinstance(part, Folded) and sending.is_small(part) for part in parts):
             done = partial(self._bring, done)
+        for part in parts:
+            sent.append(sending.combine_input(self._client, part, self._look_after_a_block))
+            if sent[-1] is not part:
+                done = partial(self._let_go_of, sent[-1], done)
         done = partial(self._combined, parts, done)
-        future = self.submit(done, key, combine_task, self._work, *parts, priority=1)
+        future = self.submit(done, key, combine_task, self._work, *sent, priority=1)
         return self._replaceable(future, done)
 
     def _bring(self, done: Done, outcome: object) -> None:
@@ -221,6 +220,10 @@ class OnCluster:
         self.release([handle])
         assert isinstance(folded, Folded)
         return folded
+
+    def fetching(self, handle: object) -> Callable[[], Folded]:
+        """Return what brings a result, under a handle of its own."""
+        return sending.fetching(self._client, handle)
 
     def _look_after_a_root(self) -> None:
         watched, absent = self.watch(), wait_seconds("chunkfold.workers.absent")

@@ -21,6 +21,7 @@ from chunkfold.planning.planner import fitted, make_plan
 from chunkfold.planning.request import Request
 from chunkfold.planning.workers import Terms
 from chunkfold.running.backend import Backend, InProcess
+from chunkfold.running.kept_blocks import ledger_of
 from chunkfold.running.on_cluster import OnCluster
 from chunkfold.settings import WAITS, wait_seconds
 from chunkfold.sources.dask_source import DaskSource
@@ -90,7 +91,8 @@ def _planning(asked: Request | Plan) -> Callable[[Terms], Plan]:
     if isinstance(asked, Plan):
         return partial(fitted, asked)
     listings = in_background(asked.listings)
-    return lambda terms: make_plan(asked, listings.result(), terms)
+    ledger = None if asked.options.ledger is None else ledger_of(asked)
+    return lambda terms: make_plan(asked, listings.result(), terms, ledger=ledger)
 
 
 def check_terms(client: Client | None, sources: Sequence[Source] = ()) -> Client | None:

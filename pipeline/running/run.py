@@ -12,6 +12,7 @@ from chunkfold.errors import PlanError
 from chunkfold.results.results import Results
 from chunkfold.running.answers import Answer
 from chunkfold.running.execution import Execution
+from chunkfold.running.kept_blocks import LedgerReport
 from chunkfold.running.remarks import nan_told, skipped_told, waits_told, warn_user
 from chunkfold.stores.requests import Requests
 from chunkfold.worker.block_report import Attempts, DeviceReport
@@ -67,9 +68,11 @@ class Run:
         try:
             if not self._execution.ended.wait(timeout):
                 raise TimeoutError(f"run {self.id} has not ended after {timeout} s")
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
             self.cancel()
             self._execution.ended.wait(30)
+            for note in getattr(self._execution.error, "__notes__", ()):
+                interrupt.add_note(note)
             raise
         if self._execution.error is not None:
             raise self._execution.error
@@ -159,6 +162,11 @@ class Run:
     def attempts(self) -> Attempts:
         """Return the counts of tasks begun more than once, because workers were lost or stopped."""
         return sum((scheduler.attempts for scheduler in self._execution.schedulers), Attempts())
+
+    @property
+    def ledger(self) -> LedgerReport:
+        """Return the counts of blocks that the ledger had, and of those that were kept there."""
+        return self._execution.ledger
 
     def remarks(self, flag: str = "skipna=True") -> Iterator[str]:
         """Say what results do not show: see `Plan.remarks`, and where NaN comes of NaN.

@@ -17,6 +17,7 @@ from chunkfold.planning.work import BlockData, Work
 from chunkfold.running.backend import Done
 from chunkfold.running.sent_tasks import outcome_of
 from chunkfold.settings import wait_seconds
+from chunkfold.worker.fold_block import Folded
 
 WITHIN_BYTES = 64 << 10
 """Most of keys, weights and masks, or of what a block brings, that travels within a task: more
@@ -68,6 +69,25 @@ def bring(
     bringing.add_done_callback(brought)
 
 
+def fetching(client: Client, handle: object) -> Callable[[], Folded]:
+    """Return what brings a partial, which stays on its worker if it is there."""
+    if isinstance(handle, Folded):
+        return lambda: handle
+    assert isinstance(handle, Future)
+    own: Future[Any] = Future(handle.key, client)
+
+    def bring() -> Folded:
+        try:
+            bringing = in_background(lambda: client.gather(own, direct=False))
+            found = awaited(bringing, wait_seconds("chunkfold.run.gather"), "a block's partial")
+            assert isinstance(found, Folded)
+            return found
+        finally:
+            own.release()
+
+    return bring
+
+
 def sent_ahead(
     client: Client, data: BlockData | None, meanwhile: Callable[[], None]
 ) -> BlockData | Future[Any] | None:
@@ -82,11 +102,32 @@ def sent_ahead(
     """
     if data is None or _pickled_bytes(data) <= WITHIN_BYTES:
         return data
+    return _scattered(client, data, meanwhile)
+
+
+def is_small(folded: Folded) -> bool:
+    """Return True for partials that the client may have, and that combines get in their tasks."""
+    several = (*folded.partials, *(p for one in folded.secondary for p in one.values()))
+    return sum(one.nbytes for one in several) <= BROUGHT_BYTES
+
+
+def combine_input(client: Client, part: object, meanwhile: Callable[[], None]) -> object:
+    """Return a partial as a combine's task is given it; a large one that is here is a future.
+
+    Parameters and what is raised are those of `sent_ahead`.
+    """
+    if not isinstance(part, Folded) or is_small(part):
+        return part
+    return _scattered(client, part, meanwhile)
+
+
+def _scattered(client: Client, data: object, meanwhile: Callable[[], None]) -> Future[Any]:
+    """Send data to a worker."""
 
     def scattered() -> Future[Any]:
         sending = in_background(lambda: client.scatter([data], hash=False)[0])
         seconds = wait_seconds("chunkfold.run.gather")
-        what = "the data of a block to reach a worker"
+        what = "data to reach a worker"
         future: Future[Any] = awaited(sending, seconds, what, meanwhile)
         return future
 
@@ -100,7 +141,7 @@ def sent_ahead(
     try:
         return trying(scattered)
     except OSError as error:
-        raise ClusterError(f"the data of a block reach no worker: {error}") from error
+        raise ClusterError(f"data reach no worker: {error}") from error
 
 
 def _pickled_bytes(value: object) -> int:

@@ -6,7 +6,7 @@ import itertools
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -49,6 +49,19 @@ class Listing:
     nothing is stored, at least 1 where something is."""
     newest: int
     """The time when the newest one was written: nanoseconds since 1970, by the store's clock."""
+    modified: np.ndarray | None = None
+    """The time when each was written, int64 over the grid, 0 where nothing is stored; None if the
+    store does not tell it."""
+
+
+def joined_listings(listings: Sequence[Listing], axis: int) -> Listing:
+    """Return the listing of arrays that follow each other along an axis."""
+    times = [one.modified for one in listings if one.modified is not None]
+    return Listing(
+        np.concatenate([one.sizes for one in listings], axis=axis),
+        max(one.newest for one in listings),
+        np.concatenate(times, axis=axis) if len(times) == len(listings) else None,
+    )
 
 
 def list_objects(array: Any) -> Listing | None:
@@ -173,19 +186,19 @@ class _Made:
     """A listing in the making."""
 
     def __init__(self, grid: tuple[int, ...]) -> None:
-        self._sizes, self._newest = np.zeros(grid, np.uint32), 0
+        self._sizes, self._modified = np.zeros(grid, np.uint32), np.zeros(grid, np.int64)
 
     def add(self, places: np.ndarray, sizes: np.ndarray, modified: np.ndarray) -> None:
         """Add objects, by their places counted over the grid."""
         if sizes.max(initial=0) > np.iinfo(self._sizes.dtype).max:
             self._sizes = self._sizes.astype(np.uint64)
         self._sizes.reshape(-1)[places] = np.maximum(sizes, 1)
-        self._newest = max(self._newest, int(modified.max(initial=0)))
+        self._modified.reshape(-1)[places] = modified
 
     @property
     def listing(self) -> Listing:
         """Return the listing of the objects that were added."""
-        return Listing(self._sizes, self._newest)
+        return Listing(self._sizes, int(self._modified.max(initial=0)), self._modified)
 
 
 def _on_grid(found: Iterable[Found], grid: tuple[int, ...]) -> Listing:

@@ -20,7 +20,7 @@ from chunkfold.kernels.decode.codec_chain import CodecChain
 from chunkfold.kernels.decode.stored_chunks import StoredChunks
 from chunkfold.kernels.feed.commands import Runs, joined_runs
 from chunkfold.sources.array_source import copied
-from chunkfold.sources.chunk_index import Listing
+from chunkfold.sources.chunk_index import Listing, joined_listings
 from chunkfold.sources.joined_values import common_attributes
 from chunkfold.sources.source import Source
 from chunkfold.stores.expected import Expected, Shifted, Unlisted
@@ -168,8 +168,7 @@ class ConcatenatedSource(Source):
         found = [one for one in listed if one is not None]
         if len(found) < len(listed):
             return None
-        sizes = np.concatenate([one.sizes for one in found], axis=self.axis)
-        return Listing(sizes, max(one.newest for one in found))
+        return joined_listings(found, self.axis)
 
     def tells_missing(self, *, listed: bool) -> bool:
         """Return True if all parts notice chunks that are not stored."""

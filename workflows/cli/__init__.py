@@ -37,6 +37,7 @@ from chunkfold.workflows.cli.messages import (
     show_warning,
     suggesting,
     tell,
+    tell_notes,
     warned_of,
 )
 from chunkfold.workflows.cli.streams import UnreadError, open_streams
@@ -211,8 +212,9 @@ def main() -> None:
     except OSError as error:
         tell(error)
         code = EXIT_FAILED
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt) as error:
         err.print("interrupted")
+        tell_notes(error)
         code = EXIT_INTERRUPTED
     except MemoryError:
         tell(ClusterError(f"{command_words()}: this process has no memory left"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from collections.abc import Mapping
 from importlib import import_module
@@ -10,6 +11,7 @@ from importlib import import_module
 import click
 
 from chunkfold.errors import BuildError, JobError
+from chunkfold.redaction import without_secrets
 from chunkfold.workflows.consoles import err, lines, tell_warning
 
 COMMANDS = {
@@ -24,6 +26,7 @@ COMMANDS = {
     "devices": "List this host's OpenCL devices, and what each can do.",
     "worker": "Join a Dask scheduler with workers for this host's devices.",
     "bench": "Measure kernels and transfers, against ceilings and peers.",
+    "ledger": "Say what a ledger of partials has, verify or prune it.",
     "demo": "Write a sample, reduce it on every device, compare with NumPy.",
 }
 """In the order they are shown in, and what is shown of each."""
@@ -49,6 +52,17 @@ def tell(error: Exception) -> None:
     err.print(f"[bold red]{type(error).__name__}:[/]", end=" ")
     several = isinstance(error, (JobError, BuildError)) or getattr(error, "several", False)
     err.print(lines(said) if several else said, markup=False)
+    tell_notes(error)
+
+
+def tell_notes(error: BaseException) -> None:
+    """Write what an error's notes say, such as how to go on; then the command that does."""
+    notes = getattr(error, "__notes__", ())
+    for note in notes:
+        err.print(note, markup=False, soft_wrap=True)
+    if notes:
+        command = shlex.join(["chunkfold", *sys.argv[1:]])
+        err.print(f"resume: {without_secrets(command)}", markup=False, soft_wrap=True)
 
 
 def in_shell_words(text: str) -> str:

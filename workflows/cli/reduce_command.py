@@ -26,7 +26,14 @@ from chunkfold.workflows.outputs import check_output, refuse_equal, refuse_sourc
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.report.page import check_report, reported
 from chunkfold.workflows.results import run_json
-from chunkfold.workflows.style import device_table, pass_table, print_results, show, tell_skipped
+from chunkfold.workflows.style import (
+    device_table,
+    ledger_text,
+    pass_table,
+    print_results,
+    show,
+    tell_skipped,
+)
 from chunkfold.workflows.writing import check_writing, write_results
 
 
@@ -177,6 +184,8 @@ def _tell(run: Run) -> None:
     """Say what was read, where and how fast."""
     for told in run.remarks("--skipna"):
         err.print(told, markup=False, soft_wrap=True)
+    if run.plan.ledger is not None:
+        err.print(ledger_text(run), markup=False, soft_wrap=True)
     rate = size_text(run.plan.scan.nbytes / run.seconds)
     err.print(f"{size_text(run.plan.scan.nbytes)} in {run.seconds:.2f} s, {rate}/s")
     show(err, device_table(run.profile, run.seconds))

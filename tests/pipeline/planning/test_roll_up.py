@@ -142,6 +142,18 @@ def test_questions_are_made_of_the_coarsest_that_has_all_they_need(stores: Path)
     assert "made of   what zones keeps for each of its results: no pass over the data" in told
 
 
+def test_monoids_of_users_are_tried_with_their_masks_where_one_is_made_of_another(stores: Path):
+    above = cf.Monoid(
+        "above", fields={"n": "int64"}, zero=0, lift=lambda x: x > 0, op=lambda a, b: b.n + a.n
+    )
+    mask = ZONES > 0
+    questions = {"map": cf.ask(above, axis=0, where=mask), "all": cf.ask(above, where=mask)}
+    assert made_of(stores / "narrow", questions) == {"all": "map"}
+    found = cf.reduce(stores / "narrow", questions)
+    for name, question in questions.items():
+        same(found[name], alone(stores / "narrow", question))
+
+
 @pytest.mark.parametrize(
     ("finer", "own"),
     [

@@ -1,0 +1,207 @@
+"""Places of ledgers: a local folder, or a prefix of an object store. Files are written once."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+from chunkfold.errors import LedgerError
+from chunkfold.kernels.cache.trusted import UntrustedError, is_private, owner_of, private_folder
+from chunkfold.redaction import shown_address
+from chunkfold.stores.remote import LISTED, message_of, open_store
+
+SUFFIX = ".safetensors"
+_URL = re.compile(r"(\w+)://")
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""A pipe would be waited for otherwise."""
+
+
+class Folder(Protocol):
+    """A place of files that have names, are written whole, and are never changed."""
+
+    name: str
+    """The name that messages use, without secrets."""
+
+    def names(self) -> dict[str, int]:
+        """Return the names of all segments, and their bytes."""
+
+    def read(self, name: str, start: int, size: int) -> bytes:
+        """Return a span of a file, or what there is of it.
+
+        Raises
+        ------
+        OSError
+            If it cannot be read.
+        """
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file, which readers see whole or not at all.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written.
+        """
+
+    def remove(self, name: str) -> None:
+        """Remove a file; one that is gone is no error."""
+
+
+class LocalFolder:
+    """A folder of this host that nobody else may write to, unless it is trusted."""
+
+    def __init__(self, path: Path, *, trusted: bool, create: bool) -> None:
+        self.name, self._trusted = str(path), trusted
+        if path.exists() and not path.is_dir():
+            raise LedgerError(f"{path} is a file, and a ledger is a folder: name another place")
+        if not create and not path.is_dir():
+            raise LedgerError(f"{path} is no ledger: there is no such folder")
+        try:
+            if trusted:
+                path.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._path = path.resolve()
+            else:
+                self._path = private_folder(path)
+        except UntrustedError as error:
+            raise LedgerError(
+                f"the ledger {path} is not trusted, since {error}; its partials would become "
+                "results: use another folder, or --trust-ledger (trust_ledger=True)"
+            ) from None
+        except OSError as error:
+            raise LedgerError(f"the ledger {path} cannot be used: {error.strerror}") from error
+
+    def names(self) -> dict[str, int]:
+        """Return the names of all segments, and their bytes."""
+        with os.scandir(self._path) as entries:
+            found = {}
+            for entry in entries:
+                if entry.name.endswith(SUFFIX):
+                    with contextlib.suppress(FileNotFoundError):
+                        found[entry.name] = entry.stat(follow_symlinks=False).st_size
+            return found
+
+    def read(self, name: str, start: int, size: int) -> bytes:
+        """Return a span of a file of this user's; of anybody's if the folder is trusted."""
+        descriptor = os.open(self._path / name, _READ)
+        with os.fdopen(descriptor, "rb") as file:
+            state = os.fstat(descriptor)
+            if not stat.S_ISREG(state.st_mode):
+                raise OSError(errno.EINVAL, "it is no file")
+            if not (self._trusted or is_private(state)):
+                raise OSError(errno.EPERM, f"it is {owner_of(state)}'s, or others may write to it")
+            file.seek(start)
+            return file.read(size)
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file next to its place, then move it there."""
+        handle, temporary = tempfile.mkstemp(dir=self._path, prefix=".new-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(handle)
+            Path(temporary).replace(self._path / name)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                Path(temporary).unlink()
+            raise
+
+    def remove(self, name: str) -> None:
+        """Remove a file."""
+        (self._path / name).unlink(missing_ok=True)
+
+
+class StoreFolder:
+    """A prefix of an object store; whoever may write there is trusted."""
+
+    def __init__(self, url: str, options: dict[str, Any]) -> None:
+        self.name = shown_address(url)
+        try:
+            self._store = open_store(url, **options)
+        except ImportError as error:
+            raise LedgerError(
+                f"the ledger {self.name} needs another package ({error}): "
+                "pip install 'chunkfold[remote]'"
+            ) from error
+        except Exception as error:  # noqa: BLE001 # obstore has dozens
+            raise LedgerError(f"the ledger {self.name}: {message_of(error)}") from None
+
+    def names(self) -> dict[str, int]:
+        """Return the names of all segments, and their bytes."""
+        import obstore
+
+        with _as_os_errors():
+            pages = list(obstore.list(self._store))
+        entries = (entry for page in pages for entry in page)
+        return {one["path"]: one["size"] for one in entries if one["path"].endswith(SUFFIX)}
+
+    def read(self, name: str, start: int, size: int) -> bytes:
+        """Return a span of an object."""
+        import obstore
+
+        if not size:
+            return b""
+        with _as_os_errors():
+            return bytes(obstore.get_range(self._store, name, start=start, length=size))
+
+    def write(self, name: str, content: bytes) -> None:
+        """Put an object."""
+        import obstore
+
+        with _as_os_errors():
+            obstore.put(self._store, name, content)
+
+    def remove(self, name: str) -> None:
+        """Delete an object."""
+        import obstore
+
+        with contextlib.suppress(FileNotFoundError), _as_os_errors():
+            obstore.delete(self._store, name)
+
+
+@contextlib.contextmanager
+def _as_os_errors() -> Iterator[None]:
+    try:
+        yield
+    except (FileNotFoundError, OSError):
+        raise
+    except Exception as error:  # noqa: BLE001 # obstore has dozens
+        raise OSError(message_of(error)) from None
+
+
+def folder_at(place: str, *, trusted: bool, create: bool, options: dict[str, Any]) -> Folder:
+    """Return the folder of a path or a URL.
+
+    Parameters
+    ----------
+    trusted
+        True if others may write to a local folder.
+    create
+        True if a folder that does not exist is made.
+    options
+        obstore's, of a URL.
+
+    Raises
+    ------
+    LedgerError
+        If it can be no ledger.
+    """
+    url = _URL.match(place)
+    if url is None:
+        return LocalFolder(Path(place).expanduser(), trusted=trusted, create=create)
+    if url[1].lower() == "file":
+        local = Path(place[len(url[0]) :])
+        return LocalFolder(local, trusted=trusted, create=create)
+    if url[1].lower() not in LISTED:
+        raise LedgerError(
+            f"the ledger {shown_address(place)} has the scheme {url[1]}, which cannot be written: "
+            f"name a folder, or a URL of {', '.join(LISTED)}"
+        )
+    return StoreFolder(place, options)

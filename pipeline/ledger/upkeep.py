@@ -1,0 +1,90 @@
+"""Upkeep of a ledger: join its small files, verify all, remove what is damaged or old.
+
+Whatever is joined or kept is written before the files that had it are removed, so that it may end
+at any time. Who has opened the ledger before finds less until it looks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+
+from chunkfold.ledger.ledger import Damage, Ledger
+from chunkfold.ledger.segments import DamagedError, StoredEntry
+
+MOST_SEGMENTS = 32
+"""Segments from which on small ones are joined."""
+SMALL_BYTES = 8 << 20
+
+
+def join_segments(ledger: Ledger) -> int:
+    """Join small segments to one, if they are many; return how many were joined.
+
+    Entries that are damaged, or stand twice, are left out.
+
+    Raises
+    ------
+    OSError
+        If the joined one cannot be written: the others stay then.
+    """
+    small = [name for name, size in ledger.sizes().items() if size < SMALL_BYTES]
+    if len(small) < MOST_SEGMENTS:
+        return 0
+    each = {(one.note.key, one.note.components): one for one in _sound(ledger, small)}
+    if each:
+        ledger.put([*each.values()])
+    for name in small:
+        ledger.remove(name)
+    return len(small)
+
+
+def verify(ledger: Ledger) -> list[Damage]:
+    """Read every entry; return what cannot be used."""
+    found = [one for one in ledger.damaged if not one.key]
+    for name, header in sorted(ledger.headers().items()):
+        for number, note in enumerate(header.index.entries):
+            try:
+                ledger.stored(name, number).arrays()
+            except (DamagedError, OSError) as error:
+                found.append(Damage(name, str(error), note.key))
+    return found
+
+
+def prune(ledger: Ledger, *, older_than: timedelta | None = None) -> list[str]:
+    """Remove damaged segments, but for their sound entries, and old ones; return their names.
+
+    Parameters
+    ----------
+    older_than
+        Segments are removed that were written longer ago; None: none for their age.
+
+    Raises
+    ------
+    OSError
+        If one cannot be removed.
+    """
+    now, headers = datetime.now(UTC), ledger.headers()
+    old = {
+        name
+        for name, header in headers.items()
+        if older_than is not None and now - header.index.written > older_than
+    }
+    damaged = {one.name for one in verify(ledger)}
+    if kept := list(_sound(ledger, (damaged - old) & headers.keys())):
+        ledger.put(kept)
+    for name in damaged | old:
+        ledger.remove(name)
+    return sorted(damaged | old)
+
+
+def _sound(ledger: Ledger, names: Iterable[str]) -> Iterator[StoredEntry]:
+    """Yield the entries of some segments that are as they were written."""
+    headers = ledger.headers()
+    for name in names:
+        for number in range(len(headers[name].index.entries)):
+            try:
+                stored = ledger.stored(name, number)
+                stored.arrays()
+            except (DamagedError, OSError):
+                continue
+            yield stored

@@ -1,0 +1,276 @@
+"""A run's blocks in its ledger: which it has, and those that are kept there as they end.
+
+A thread of its own writes, so that no fold waits for it. It writes all that has come since its last
+segment, so that a slow store has few segments, and a fast one loses little.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import queue
+import threading
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from chunkfold.errors import LedgerWarning, PlanError
+from chunkfold.kernels import Partial
+from chunkfold.kernels.accumulator.grouped_partials import picked, placed
+from chunkfold.ledger.ledger import Ledger
+from chunkfold.ledger.segments import DamagedError, NewEntry
+from chunkfold.ledger.stored_partials import partials_in, stored_arrays
+from chunkfold.ledger.upkeep import join_segments
+from chunkfold.planning.blocks import Block
+from chunkfold.planning.group_keys import Keys
+from chunkfold.planning.layout import Layout
+from chunkfold.planning.plan import Plan
+from chunkfold.planning.request import Request
+from chunkfold.planning.span_keys import QuestionKeys, question_keys
+from chunkfold.worker.block_report import Report
+from chunkfold.worker.fold_block import Folded
+
+Fetch = Callable[[], Folded]
+"""Returns a block's partials, from the worker that has them if need be."""
+
+
+@dataclass(frozen=True)
+class LedgerReport:
+    """The part of a run that its ledger had."""
+
+    known: int = 0
+    """Blocks that were not read, since the ledger had their partials."""
+    kept: int = 0
+    """Blocks whose partials were written to it."""
+    damaged: int = 0
+    """Entries and segments that could not be used: what they stood for was read."""
+
+    def __add__(self, other: LedgerReport) -> LedgerReport:
+        return LedgerReport(
+            self.known + other.known, self.kept + other.kept, self.damaged + other.damaged
+        )
+
+
+def ledger_of(request: Request) -> Ledger:
+    """Open the ledger that a reduction asks for.
+
+    Raises
+    ------
+    LedgerError
+        If it can be none.
+    PlanError
+        If results leave as they come: these are not kept.
+    """
+    options = request.options
+    if request.streamed is not None:
+        raise PlanError(
+            "ledger is given, but this command writes results as they come, and keeps no partials: "
+            "leave the ledger out"
+        )
+    return Ledger.at(str(options.ledger), trusted=options.trust_ledger)
+
+
+class KeptBlocks:
+    """The blocks of one read of a plan, and its ledger."""
+
+    def __init__(self, plan: Plan, ledger: Ledger) -> None:
+        self._plan, self._ledger = plan, ledger
+        self._questions = question_keys(plan.request, plan.layout, plan.scan.listings, plan.terms)
+        self._elements = plan.layout.leaf_elements()
+        self._written = {block.number for block in plan.blocks if block.known}
+        self._coming: queue.SimpleQueue[tuple[Block, Fetch] | None] = queue.SimpleQueue()
+        self._known, self._kept, self._damaged = 0, 0, len(ledger.damaged)
+        self._flushed = threading.Event()
+        self._failed = False
+        threading.Thread(target=self._write_all, name="chunkfold-ledger", daemon=True).start()
+
+    @property
+    def name(self) -> str:
+        """The ledger's path or URL, without secrets."""
+        return self._ledger.name
+
+    @property
+    def resumes(self) -> bool:
+        """Return True if another run would find partials that this one made or found."""
+        return bool(self._written) and not self._failed
+
+    @property
+    def report(self) -> LedgerReport:
+        """Return the counts so far; of damage all that was found since it was opened."""
+        return LedgerReport(self._known, self._kept, len(self._ledger.damaged))
+
+    def load(self, block: Block) -> Folded | None:
+        """Return the partials of a block that the ledger has; None if it has none that are sound.
+
+        Those that this run has written count too: their worker may be gone.
+        """
+        if block.number not in self._written:
+            return None
+        found = [
+            self._read(question, key, block)
+            for question, key in zip(self._questions, block.entries, strict=True)
+        ]
+        if any(one is None for one in found):
+            self._written.discard(block.number)
+            return None
+        first, *others = cast("list[tuple[Partial, ...]]", found)
+        elements = int(self._elements[slice(*block.tiles), slice(*block.parts)].sum())
+        secondary = tuple(
+            self._by_tile(question, block, partials)
+            for question, partials in zip(self._questions[1:], others, strict=True)
+        )
+        self._known += 1
+        groups = self._groups(self._questions[0], block)
+        return Folded(first, Report(elements, {}), groups=groups, secondary=secondary)
+
+    def _read(self, question: QuestionKeys, key: str, block: Block) -> tuple[Partial, ...] | None:
+        names = dict.fromkeys(question.components)
+        stored = self._ledger.read(key, names)
+        if stored is None:
+            return None
+        groups = self._groups(question, block)
+        each = question.request.groups if groups is None else len(groups)
+        tiles = self._tiles(question, block)
+        outputs = [each * question.layout.tile_outputs(tile) for tile in tiles]
+        try:
+            return partials_in(stored, question.accumulator, question.components, outputs)
+        except DamagedError as error:
+            self._ledger.refuse(key, str(error))
+            return None
+
+    def keep(self, block: Block, fetch: Fetch) -> None:
+        """Write a block's partials when there is time, unless they are not to be kept."""
+        if block.entries and block.number not in self._written and not self._failed:
+            self._coming.put((block, fetch))
+
+    def close(self, seconds: float) -> None:
+        """Write what has come, and wait for that, but no longer than some seconds."""
+        self._coming.put(None)
+        self._flushed.wait(seconds)
+
+    def _write_all(self) -> None:
+        ended = False
+        while not ended:
+            some = [self._coming.get()]
+            while not self._coming.empty():
+                some.append(self._coming.get())
+            ended = None in some
+            self._write([one for one in some if one is not None])
+        self._flushed.set()
+        with contextlib.suppress(OSError):  # they stay apart
+            join_segments(self._ledger)
+
+    def _write(self, some: Sequence[tuple[Block, Fetch]]) -> None:
+        entries, blocks = list[NewEntry](), list[int]()
+        for block, fetch in some:
+            folded = _fetched(fetch)
+            if folded is None:
+                continue
+            if not folded.report.skipped and (made := self._entries(block, folded)) is not None:
+                entries += made
+                blocks.append(block.number)
+        if not entries or self._failed:
+            return
+        try:
+            self._ledger.write(entries)
+        except OSError as error:
+            self._failed = True
+            message = (
+                f"the ledger {self._ledger.name} cannot be written ({error.strerror or error}): "
+                "the run goes on, but its partials are not kept"
+            )
+            warnings.warn(message, LedgerWarning, stacklevel=1)
+            return
+        self._written.update(blocks)
+        self._kept += len(blocks)
+
+    def _entries(self, block: Block, folded: Folded) -> list[NewEntry] | None:
+        """Return the entries of a block's partials, one for each question."""
+        made = []
+        for number, (question, key) in enumerate(zip(self._questions, block.entries, strict=True)):
+            partials = self._partials(question, number, block, folded)
+            if partials is None:
+                return None
+            reach = self._plan.layout.reach(block.tiles, block.parts)
+            tiles, parts = (slice(*one) for one in (block.tiles, block.parts))
+            itemsize = sum(source.dtype.itemsize for source in self._plan.sources)
+            statistics = question.request.bound(fp64=self._plan.terms.fp64).statistics
+            place = ", ".join(f"{one.start}:{one.stop}" for one in reach)
+            entry = NewEntry(
+                key,
+                tuple(dict.fromkeys(question.components)),
+                stored_arrays(question.accumulator, question.components, partials),
+                (tiles.stop - tiles.start, parts.stop - parts.start),
+                self._plan.name,
+                f"{', '.join(one.name for one in statistics)} of [{place}]",
+                int(self._elements[tiles, parts].sum()) * itemsize,
+            )
+            made.append(entry)
+        return made
+
+    def _partials(
+        self, question: QuestionKeys, number: int, block: Block, folded: Folded
+    ) -> list[Partial] | None:
+        """Return the partials of a question by tile, of the groups that the block has."""
+        groups = self._groups(question, block)
+        if number:
+            by_tile = folded.secondary[number - 1]
+            tiles = self._tiles(question, block)
+            if any(tile not in by_tile for tile in tiles):
+                return None
+            partials = [by_tile[tile] for tile in tiles]
+        else:
+            partials = list(folded.partials)
+        if groups is None:
+            return partials
+        own = np.arange(question.request.groups)
+        if not number and folded.groups is not None:
+            own = folded.groups
+        return [picked(one, len(own), np.searchsorted(own, groups)) for one in partials]
+
+    def _by_tile(
+        self, question: QuestionKeys, block: Block, partials: Sequence[Partial]
+    ) -> Mapping[int, Partial]:
+        groups = self._groups(question, block)
+        every = partials
+        if groups is not None:
+            count = question.request.groups
+            every = [placed(question.accumulator, count, [(groups, one)]) for one in partials]
+        return dict(zip(self._tiles(question, block), every, strict=True))
+
+    def _groups(self, question: QuestionKeys, block: Block) -> np.ndarray | None:
+        """Return the groups that a block has elements of; None if it has all, or there are none."""
+        if not isinstance(question.request.keys, Keys):
+            return None
+        found, _ = question.groups(block)
+        return None if len(found) == question.request.groups else found
+
+    def _tiles(self, question: QuestionKeys, block: Block) -> list[int]:
+        return reached_tiles(self._plan.layout, question.layout, block)
+
+
+def _fetched(fetch: Fetch) -> Folded | None:
+    """Return a block's partials; None if they are gone with their worker."""
+    try:
+        return fetch()
+    except Exception:  # noqa: BLE001 # whatever it is, the block is run again if it is needed
+        return None
+
+
+def reached_tiles(first: Layout, own: Layout, block: Block) -> list[int]:
+    """Return the tiles of a question that the leaves of a block reach, ascending.
+
+    Parameters
+    ----------
+    first
+        The layout by which leaves were cut.
+    own
+        That of the question.
+    """
+    if own is first:
+        return list(range(*block.tiles))
+    leaves = itertools.product(range(*block.tiles), range(*block.parts))
+    return sorted({own.tile_and_part(first.numbers(tile, part))[0] for tile, part in leaves})

@@ -1,0 +1,238 @@
+"""A ledger returns what was written or nothing, whatever became of its files."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from chunkfold.errors import LedgerError
+from chunkfold.ledger import upkeep
+from chunkfold.ledger.ledger import Ledger
+from chunkfold.ledger.ledger_folders import SUFFIX
+from chunkfold.ledger.segments import NewEntry
+from chunkfold.ledger.upkeep import join_segments, prune, verify
+
+MUTANTS = int(os.environ.get("CHUNKFOLD_LEDGER_MUTANTS", "500"))
+
+
+def entry(number: int, *, components: tuple[str, ...] = ("c",)) -> NewEntry:
+    """Return an entry whose arrays follow from its number."""
+    arrays = {
+        "0.count": np.array(number),
+        "0.c.s": np.arange(number % 7, dtype=np.float64) + number,
+        "0.c.t": np.full((2, 3), number, np.int64),
+        "0.c.b": np.array([True, False]),
+    }
+    return NewEntry(f"{number:032x}", components, arrays, (1, 2), "a.zarr", "sum of [0:9]", 72)
+
+
+def assert_is(found: list[dict[str, np.ndarray]] | None, number: int) -> None:
+    """See that an entry is the one of a number."""
+    assert found is not None
+    (arrays,) = found
+    for name, expected in entry(number).arrays.items():
+        np.testing.assert_array_equal(arrays[name], expected)
+        assert arrays[name].dtype == expected.dtype
+
+
+def test_entries_are_found_by_the_writer_and_by_others(tmp_path: Path):
+    ledger = Ledger.at(str(tmp_path / "l"))
+    ledger.write([entry(1), entry(2)])
+    ledger.write([entry(3)])
+    for one in (ledger, Ledger.at(str(tmp_path / "l")), pickle.loads(pickle.dumps(ledger))):
+        assert len(one) == 3
+        for number in (1, 2, 3):
+            assert one.has(entry(number).key, ["c"])
+            assert_is(one.read(entry(number).key, ["c"]), number)
+        assert not one.has(entry(4).key, ["c"])
+        assert one.read(entry(4).key, ["c"]) is None
+        assert not one.has(entry(1).key, ["c", "d"])
+        assert verify(one) == []
+
+
+def test_components_of_several_entries_are_found_together(tmp_path: Path):
+    ledger = Ledger.at(str(tmp_path))
+    ledger.write([entry(1), NewEntry(entry(1).key, ("d",), {"0.d.x": np.ones(2)}, (1, 2))])
+    found = ledger.read(entry(1).key, ["c", "d"])
+    assert found is not None
+    assert {name for one in found for name in one} >= {"0.c.s", "0.d.x"}
+    assert ledger.read(entry(1).key, ["c", "e"]) is None
+
+
+def test_any_reader_of_safetensors_opens_a_segment(tmp_path: Path):
+    ledger = Ledger.at(str(tmp_path))
+    ledger.write([entry(5)])
+    (file,) = tmp_path.iterdir()
+    found = load_file(file)
+    np.testing.assert_array_equal(found["0/0.c.t"], entry(5).arrays["0.c.t"])
+
+
+def test_the_folder_is_private_and_the_files_too(tmp_path: Path):
+    Ledger.at(str(tmp_path / "l")).write([entry(1)])
+    assert stat.S_IMODE((tmp_path / "l").stat().st_mode) == 0o700
+    (file,) = (tmp_path / "l").iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_a_folder_that_others_may_write_to_is_refused_unless_it_is_trusted(tmp_path: Path):
+    folder = tmp_path / "l"
+    folder.mkdir()
+    folder.chmod(0o777)
+    with pytest.raises(LedgerError, match=r"others may write to .*--trust-ledger"):
+        Ledger.at(str(folder))
+    Ledger.at(str(folder), trusted=True).write([entry(1)])
+
+
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [
+        ("http://host/l", "http, which cannot be written"),
+        ("ftp://host/l", "ftp"),
+        ("{file}", "file"),
+    ],
+)
+def test_what_can_be_no_ledger_is_refused_in_a_sentence(tmp_path: Path, place: str, says: str):
+    (tmp_path / "file").touch()
+    with pytest.raises(LedgerError, match=says):
+        Ledger.at(place.format(file=tmp_path / "file"))
+
+
+def test_a_ledger_that_is_only_shown_is_not_made(tmp_path: Path):
+    with pytest.raises(LedgerError, match="no such folder"):
+        Ledger.at(str(tmp_path / "none"), create=False)
+    assert not (tmp_path / "none").exists()
+
+
+def _flip(content: bytearray, rng: random.Random) -> None:
+    for _ in range(rng.choice((1, 1, 1, 2, 8))):
+        content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+
+
+def _cut(content: bytearray, rng: random.Random) -> None:
+    del content[rng.randrange(len(content)) :]
+
+
+def _fill(content: bytearray, rng: random.Random) -> None:
+    begin = rng.randrange(len(content))
+    size = min(rng.randrange(1, 64), len(content) - begin)
+    content[begin : begin + size] = rng.randbytes(size)
+
+
+def _grow(content: bytearray, rng: random.Random) -> None:
+    content += rng.randbytes(rng.randrange(1, 100))
+
+
+def test_a_damaged_ledger_returns_what_was_written_or_nothing(tmp_path: Path):
+    """Bits that flip, files that are cut, renamed, doubled or gone."""
+    rng, lost = random.Random(0), 0
+    sound = Ledger.at(str(tmp_path / "sound"))
+    sound.write([entry(1), entry(2), entry(3)])
+    sound.write([entry(4)])
+    files = {file.name: file.read_bytes() for file in (tmp_path / "sound").iterdir()}
+    for number in range(MUTANTS):
+        folder = tmp_path / "damaged"
+        folder.mkdir(mode=0o700)
+        damaged = rng.choice(sorted(files))
+        for name, content in files.items():
+            made = bytearray(content)
+            if name == damaged:
+                rng.choice((_flip, _flip, _cut, _fill, _grow))(made, rng)
+            (folder / name).write_bytes(made)
+            (folder / name).chmod(0o600)
+            if number % 10 == 0:
+                (folder / f"again-{name}").write_bytes(content)
+                (folder / f"again-{name}").chmod(0o600)
+        if number % 7 == 0:
+            (folder / damaged).unlink()
+        ledger = Ledger.at(str(folder))
+        for one in (1, 2, 3, 4):
+            found = ledger.read(entry(one).key, ["c"])
+            if found is not None:
+                assert_is(found, one)
+            else:
+                lost += 1
+        verify(ledger)
+        prune(ledger)
+        assert verify(Ledger.at(str(folder))) == []
+        for file in folder.iterdir():
+            file.unlink()
+        folder.rmdir()
+    assert lost > MUTANTS // 4
+
+
+def test_a_damaged_entry_is_counted_and_another_of_its_key_is_used(tmp_path: Path):
+    ledger = Ledger.at(str(tmp_path))
+    ledger.write([entry(9)])
+    (file,) = tmp_path.iterdir()
+    content = bytearray(file.read_bytes())
+    content[-20] ^= 1
+    file.write_bytes(content)
+    ledger.write([entry(9)])
+    other = Ledger.at(str(tmp_path))
+    assert_is(other.read(entry(9).key, ["c"]), 9)
+    assert [one.reason for one in other.damaged] == ["the checksum of an entry differs"]
+
+
+def test_several_write_at_once(tmp_path: Path):
+    def write(number: int) -> None:
+        ledger = Ledger.at(str(tmp_path))
+        for n in range(10):
+            ledger.write([entry(10 * number + n)])
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(8)))
+    ledger = Ledger.at(str(tmp_path))
+    for number in range(80):
+        assert_is(ledger.read(entry(number).key, ["c"]), number)
+
+
+def test_many_small_files_are_joined_and_nothing_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(upkeep, "MOST_SEGMENTS", 5)
+    ledger = Ledger.at(str(tmp_path))
+    for number in range(4):
+        ledger.write([entry(number)])
+    assert join_segments(ledger) == 0
+    ledger.write([entry(3), entry(4)])
+    reader = Ledger.at(str(tmp_path))
+    assert join_segments(ledger) == 5
+    assert len(list(tmp_path.iterdir())) == 1
+    assert len(ledger) == 5
+    for number in range(5):
+        assert_is(ledger.read(entry(number).key, ["c"]), number)
+    # Who has opened it before finds nothing in files that are gone, until it looks again.
+    assert reader.read(entry(1).key, ["c"]) is None
+    reader.refresh()
+    assert_is(reader.read(entry(1).key, ["c"]), 1)
+
+
+def test_old_files_are_pruned_and_new_ones_stay(tmp_path: Path):
+    ledger = Ledger.at(str(tmp_path))
+    ledger.write([entry(1)])
+    assert prune(ledger, older_than=timedelta(hours=1)) == []
+    assert len(prune(ledger, older_than=timedelta(0))) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_pipes_links_and_others_files_are_not_read(tmp_path: Path):
+    Ledger.at(str(tmp_path / "other")).write([entry(1)])
+    (file,) = (tmp_path / "other").iterdir()
+    folder = tmp_path / "l"
+    folder.mkdir(mode=0o700)
+    os.mkfifo(folder / f"a{SUFFIX}")
+    (folder / f"b{SUFFIX}").symlink_to(file)
+    (folder / f"c{SUFFIX}").write_bytes(file.read_bytes())
+    (folder / f"c{SUFFIX}").chmod(0o666)
+    ledger = Ledger.at(str(folder))
+    assert len(ledger) == 0
+    assert len(ledger.damaged) == 3

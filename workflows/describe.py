@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,7 +33,9 @@ from chunkfold.sources.source import Source
 
 OPS = ("count", "min", "max", "mean", "std", "histogram")
 """Statistics of an array: those that are defined for its dtype; NaN and NaT are left out."""
-_OPTIONS = ("mask_and_scale", "memory", "on_bad_chunk", "on_missing_chunk")
+_OPTIONS = (
+    "mask_and_scale", "memory", "on_bad_chunk", "on_missing_chunk", "ledger", "trust_ledger"
+)  # fmt: skip
 """Options of a reduction that apply to a description."""
 
 
@@ -119,6 +122,8 @@ def describe_array(
     memory: int | str | None = Options.memory,
     on_bad_chunk: OnBadChunk = Options.on_bad_chunk,
     on_missing_chunk: OnMissingChunk = Options.on_missing_chunk,
+    ledger: str | os.PathLike[str] | None = Options.ledger,
+    trust_ledger: bool = Options.trust_ledger,
     client: Client | None = None,
     on_event: OnEvent | None = None,
 ) -> Description:
@@ -131,7 +136,7 @@ def describe_array(
     ----------
     source
         As `chunkfold.sources.opening.open_each` finds them.
-    mask_and_scale, memory, on_bad_chunk, on_missing_chunk, client, on_event
+    mask_and_scale, memory, on_bad_chunk, on_missing_chunk, ledger, trust_ledger, client, on_event
         As `chunkfold.reduce` has them.
 
     Raises
@@ -150,6 +155,8 @@ def describe_array(
         memory=memory,
         on_bad_chunk=on_bad_chunk,
         on_missing_chunk=on_missing_chunk,
+        ledger=ledger,
+        trust_ledger=trust_ledger,
         client=client,
         on_event=on_event,
     )

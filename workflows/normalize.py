@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +50,8 @@ def normalization(
     skipna: bool = False,
     mask_and_scale: bool = False,
     memory: int | str | None = None,
+    ledger: str | os.PathLike[str] | None = None,
+    trust_ledger: bool = False,
     client: Client | None = None,
     on_event: OnEvent | None = None,
 ) -> Normalization:
@@ -60,7 +63,7 @@ def normalization(
         The axis along which they stand, by number or name; None: all of the array is one.
     by
         "mean-std" or "min-max".
-    source, ddof, skipna, mask_and_scale, memory, client, on_event
+    source, ddof, skipna, mask_and_scale, memory, ledger, trust_ledger, client, on_event
         As `chunkfold.reduce` has them.
 
     Raises
@@ -76,6 +79,8 @@ def normalization(
         skipna=skipna,
         mask_and_scale=mask_and_scale,
         memory=memory,
+        ledger=ledger,
+        trust_ledger=trust_ledger,
     )
     return measured(request, by, client=client, on_event=on_event)
 

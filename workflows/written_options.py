@@ -130,6 +130,9 @@ FORMS: Mapping[str, WrittenOption] = MappingProxyType({
     "memory": WrittenOption(
         "A size with its unit, such as '2GiB'.",
         in_shell=" [default: 60% of the memory limit of a Dask worker]", metavar="SIZE"),
+    "ledger": WrittenOption(
+        in_shell="Example: era5.ledger.", in_toml="The path is relative to the job file's folder.",
+        metavar="PATH|URL"),
     "on_bad_chunk": WrittenOption(
         'The exit code is 4 after "stop", and 3 after "skip". Damage that a codec decodes all the '
         "same is found by checksums alone (crc32c)."),

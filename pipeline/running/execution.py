@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
-from chunkfold.errors import ChunkError, ChunkfoldError
+from chunkfold.errors import ChunkError
 from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
 from chunkfold.kernels.accumulator.partial import Partial
 from chunkfold.planning.leaf_extremes import LeafExtremes
@@ -149,20 +149,25 @@ class Execution:
 
     def _executed(self, scheduler: BlockScheduler, kept: KeptBlocks | None) -> Roots:
         """Run a read's blocks; however that ends, write partials of those that ended."""
-        try:
+        if kept is None:
             return scheduler.execute()
-        except ChunkfoldError as error:
-            if kept is not None and kept.resumes:
+        try:
+            roots = scheduler.execute()
+        except BaseException as error:
+            self._close(kept)
+            if kept.resumes:
                 error.add_note(
                     f"finished blocks are kept in {kept.name}: the same reduction with this ledger "
                     "goes on from there"
                 )
             raise
-        finally:
-            if kept is not None:
-                interrupted = self.cancelled.is_set()
-                kept.close(INTERRUPTED_S if interrupted else wait_seconds("chunkfold.close"))
-                self.ledger += kept.report
+        self._close(kept)
+        return roots
+
+    def _close(self, kept: KeptBlocks) -> None:
+        interrupted = self.cancelled.is_set()
+        kept.close(INTERRUPTED_S if interrupted else wait_seconds("chunkfold.close"))
+        self.ledger += kept.report
 
     def _combined_beside(self, others: Sequence[Plan], roots: Roots) -> Iterator[Partial]:
         """Combine what blocks left for the other questions; yield all outputs of each."""

@@ -214,7 +214,7 @@ def main() -> None:
         code = EXIT_FAILED
     except (click.Abort, KeyboardInterrupt) as error:
         err.print("interrupted")
-        tell_notes(error)
+        tell_notes(error.__cause__ or error)  # click wraps it
         code = EXIT_INTERRUPTED
     except MemoryError:
         tell(ClusterError(f"{command_words()}: this process has no memory left"))

@@ -21,7 +21,9 @@ from chunkfold.workflows.style import description_table, show, tell_skipped
 @common_options.command()
 @click.argument("source")
 @common_options.stores
-@common_options.written("mask_and_scale", "memory", "on_bad_chunk", "on_missing_chunk")
+@common_options.written(
+    "mask_and_scale", "memory", "on_bad_chunk", "on_missing_chunk", "ledger", "trust_ledger"
+)
 @common_options.cluster
 @common_options.as_json
 @common_options.quiet
@@ -32,7 +34,9 @@ def describe_command(
     memory: str | None,
     on_bad_chunk: str,
     on_missing_chunk: str,
+    ledger: str | None,
     *,
+    trust_ledger: bool,
     mask_and_scale: bool,
     as_json: bool,
     quiet: bool,
@@ -50,6 +54,7 @@ def describe_command(
       chunkfold describe era5.zarr --mask-and-scale
       chunkfold describe store.zarr/temperature --json
       chunkfold describe s3://bucket/store.zarr --on-bad-chunk skip
+      chunkfold describe era5.zarr --ledger era5.ledger
     """
     members = open_each(source)
     arrays = [one for one in members if isinstance(one, Source)]
@@ -57,7 +62,7 @@ def describe_command(
     made: list[Description] = []
     given: Any = {
         "mask_and_scale": mask_and_scale, "memory": memory, "on_bad_chunk": on_bad_chunk,
-        "on_missing_chunk": on_missing_chunk,
+        "on_missing_chunk": on_missing_chunk, "ledger": ledger, "trust_ledger": trust_ledger,
     }  # fmt: skip
     with common_options.client_for(scheduler, specs, quiet=quiet) as client:
         try:

@@ -47,6 +47,8 @@ def tell(error: Exception) -> None:
         from chunkfold.workflows.as_json import json_text  # NumPy, which `--help` does without
 
         told = {"event": "Failed", "error": type(error).__name__, "message": said}
+        if notes := getattr(error, "__notes__", ()):
+            told |= {"notes": "; ".join(notes), "resume": _resuming()}
         sys.stderr.write(json_text(told) + "\n")
         return
     err.print(f"[bold red]{type(error).__name__}:[/]", end=" ")
@@ -61,8 +63,12 @@ def tell_notes(error: BaseException) -> None:
     for note in notes:
         err.print(note, markup=False, soft_wrap=True)
     if notes:
-        command = shlex.join(["chunkfold", *sys.argv[1:]])
-        err.print(f"resume: {without_secrets(command)}", markup=False, soft_wrap=True)
+        err.print(f"resume: {_resuming()}", markup=False, soft_wrap=True)
+
+
+def _resuming() -> str:
+    """Return the command that goes on, without secrets."""
+    return without_secrets(shlex.join(["chunkfold", *sys.argv[1:]]))
 
 
 def in_shell_words(text: str) -> str:

@@ -30,7 +30,7 @@ from chunkfold.workflows.results import normalization_json
     show_default=True,
     help="Values that become 0 and 1: mean and mean + std, or minimum and maximum.",
 )
-@common_options.written("ddof", "skipna", "mask_and_scale", "memory")
+@common_options.written("ddof", "skipna", "mask_and_scale", "memory", "ledger", "trust_ledger")
 @common_options.option(
     "--apply",
     "out",
@@ -57,7 +57,9 @@ def normalize_command(
     specs: tuple[str, ...],
     scheduler: str | None,
     memory: str | None,
+    ledger: str | None,
     *,
+    trust_ledger: bool,
     skipna: bool,
     mask_and_scale: bool,
     overwrite: bool,
@@ -82,6 +84,8 @@ def normalize_command(
         skipna=skipna,
         mask_and_scale=mask_and_scale,
         memory=memory,
+        ledger=ledger,
+        trust_ledger=trust_ledger,
     )
     (opened,) = request.sources
     if out is not None:

@@ -263,9 +263,11 @@ def _anchored(job: Job, folder: Path) -> Job:
         for name in ("tls_ca_file", "tls_cert", "tls_key")
         if (given := getattr(job.cluster, name, None)) is not None
     }
+    limits = {} if job.limits.ledger is None else {"ledger": absolute(job.limits.ledger)}
     return job.model_copy(
         update={
             "sources": sources,
+            "limits": job.limits.model_copy(update=limits),
             "allow_targets": allowed,
             **job.asking(located),
             "output": job.output.model_copy(update=output),

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 import dask
 from distributed import Client
 
 from chunkfold.api import plan, submit
 from chunkfold.bad_chunks import Skipped, total_skipped
-from chunkfold.errors import JobError, PlanError, TimeLimitError
+from chunkfold.errors import JobError, LedgerError, LedgerWarning, PlanError, TimeLimitError
 from chunkfold.events import OnEvent
+from chunkfold.ledger.ledger import Ledger
+from chunkfold.ledger.upkeep import prune
 from chunkfold.planning.options import Options
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.request import Request
@@ -172,7 +176,20 @@ def run_job(
                         reduced[f"{key}/{name}" if name else key] = answer.results
                 # Before the cluster is closed, which takes longer than a small job.
                 write_results(job.output.path, reduced, overwrite=job.output.overwrite)
+                _prune(job)
     return Outcome(reduced, record)
+
+
+def _prune(job: Job) -> None:
+    """Remove old files of the job's ledger; results are there, so that a failure is a warning."""
+    if job.limits.ledger is None or job.limits.ledger_keep is None:
+        return
+    try:
+        ledger = Ledger.at(job.limits.ledger, trusted=job.limits.trust_ledger, create=False)
+        prune(ledger, older_than=timedelta(seconds=job.limits.ledger_keep))
+    except (LedgerError, OSError) as error:
+        message = f"old files of the ledger {job.limits.ledger} are not removed: {error}"
+        warnings.warn(message, LedgerWarning, stacklevel=1)
 
 
 def _wait(run: Run, job: Job, deadline: float | None) -> None:

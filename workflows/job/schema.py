@@ -85,6 +85,8 @@ class Limits(_keys("LimitsKeys", _RUNNING)):  # type: ignore[misc] # as above
 
     time: Seconds | None = None
     """Time limit of its runs together, once its workers have joined: "2 h"."""
+    ledger_keep: Seconds | None = None
+    """Age from which on files of the ledger are removed when the job is done: "90 d"."""
     worker_losses: Annotated[Count | None, Field(description=SHARED["worker_losses"])] = None
 
 

@@ -1,0 +1,105 @@
+"""The command line with a ledger: what it keeps, shows, verifies and prunes, and how it resumes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from chunkfold.workflows.job.loading import load_job
+from chunkfold.workflows.job.running import run_job
+from tests.ledgers import stored
+from tests.workflows.test_cli import chunkfold
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    values = np.random.default_rng(0).normal(size=(40, 50, 60)).astype("f4")
+    stored(tmp_path / "a.zarr", values, (4, 50, 60))
+    return tmp_path / "a.zarr"
+
+
+def test_a_reduction_says_what_the_ledger_had(source: Path, tmp_path: Path):
+    words = ("reduce", source, "--op", "mean", "--op", "max", "--ledger", tmp_path / "l")
+    first = chunkfold(*words)
+    assert f"ledger {tmp_path / 'l'}: had 0 blocks, keeps 1 more" in first.stderr
+    again = chunkfold("reduce", source, "--op", "max", "--ledger", tmp_path / "l", "--json")
+    assert json.loads(again.stdout)["ledger"] == {"known": 1, "kept": 0, "damaged": 0}
+    assert "had 1 block, keeps 0 more" in again.stderr
+
+
+def test_it_is_shown_verified_and_pruned(source: Path, tmp_path: Path):
+    chunkfold("reduce", source, "--op", "mean", "--ledger", tmp_path / "l")
+    shown = chunkfold("ledger", "show", tmp_path / "l")
+    assert str(source) in shown.stdout.replace("\n", "")
+    assert "mean" in shown.stdout
+    assert "1 partial in 1 file" in shown.stdout
+    told = json.loads(chunkfold("ledger", "show", tmp_path / "l", "--json").stdout)
+    assert told["sources"][0]["ops"] == ["mean"]
+    assert told["sources"][0]["decoded_bytes"] == 40 * 50 * 60 * 4
+    assert "0 damaged" in chunkfold("ledger", "verify", tmp_path / "l").stdout
+    (file,) = (tmp_path / "l").iterdir()
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 255
+    file.write_bytes(content)
+    damaged = chunkfold("ledger", "verify", tmp_path / "l", code=1)
+    assert "1 partial, 1 damaged" in damaged.stdout
+    assert "the checksum of an entry differs" in damaged.stderr
+    assert "removed 1 file" in chunkfold("ledger", "prune", tmp_path / "l").stdout
+    assert list((tmp_path / "l").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("ledger", "show", "{tmp}/none"), "no such folder"),
+        (("ledger", "prune", "{tmp}", "--older-than", "soon"), "give an age with its unit"),
+        (("ledger", "prune", "{tmp}", "--older-than", "-1d"), "give an age with its unit"),
+        (("reduce", "{tmp}/a.zarr", "--ledger", "http://host/l"), "cannot be written"),
+        (("reduce", "{tmp}/a.zarr", "--ledger", "{tmp}/l", "--mode", "fast"), "ledger keeps exact"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_sentence(source: Path, tmp_path: Path, words, says: str):
+    ended = chunkfold(*(word.format(tmp=tmp_path) for word in words), code=2)
+    assert says in ended.stderr.replace("\n", " ")
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("words", [("describe",), ("normalize", "--channels", "0")])
+def test_descriptions_and_normalizations_read_once(source: Path, tmp_path: Path, words):
+    each = [chunkfold(*words, source, "--ledger", tmp_path / "l") for _ in range(2)]
+    assert each[0].stdout == each[1].stdout
+    files = {file: file.stat().st_mtime_ns for file in (tmp_path / "l").iterdir()}
+    assert len(files) == 1
+
+
+def test_a_job_resumes_and_removes_what_is_old(source: Path, tmp_path: Path):
+    (tmp_path / "job.toml").write_text(
+        """schema = 1
+sources = ["a.zarr"]
+[reduce]
+statistics = ["mean"]
+[output]
+path = "out.json"
+overwrite = true
+[limits]
+ledger = "l"
+ledger_keep = "90 d"
+[cluster]
+kind = "local"
+"""
+    )
+    job = load_job(tmp_path / "job.toml")
+    runs = []
+    for _ in range(2):
+        (run,) = run_job(job).record.runs.values()
+        runs.append((run.ledger.known, run.ledger.kept))
+    assert runs == [(0, 1), (1, 0)]
+    assert len(list((tmp_path / "l").iterdir())) == 1
+    manifest = json.loads((tmp_path / "out.json.manifest.json").read_text())
+    assert '"known": 1' in json.dumps(manifest)
+    old = load_job(tmp_path / "job.toml", ["limits.ledger_keep=1ms"])
+    run_job(old)
+    assert list((tmp_path / "l").iterdir()) == []

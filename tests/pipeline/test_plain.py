@@ -320,7 +320,7 @@ def test_large_partials_wait_in_pairs_and_blocks_leave_little():
     together = 2 * min(SLAB_BYTES, 2 * partial) + partial
     assert plan.memory.accumulators == alone.accumulators + waiting + together
     small = planned(source)
-    assert (small.tree.fan_in, small.nbytes / len(small.blocks) < 2**30 * 1.1) == (8, True)
+    assert (small.tree.fan_in, small.scan.nbytes / len(small.blocks) < 2**30 * 1.1) == (8, True)
 
 
 def test_what_comes_through_zarr_or_a_network_is_decoded_leaf_by_leaf(tmp_path):

@@ -229,7 +229,7 @@ class WorkerStoppedError(WorkerLostError):
     def __init__(self, message: str, worker: str, *, planned: bool = False) -> None:
         super().__init__(message, worker)
         self.planned = planned
-        """Whether it was sent away: its tasks did nothing to it."""
+        """True if its tasks did nothing to it: it was sent away, or they had ended."""
 
 
 class PlanError(ChunkfoldError, ValueError):

@@ -9,25 +9,22 @@ from functools import partial
 
 from chunkfold.errors import (
     CancelledError,
-    ClusterError,
     IncompleteError,
     WorkerLostError,
     WorkerStoppedError,
 )
-from chunkfold.events import BlockProgress, BlocksCombined, Event, OnEvent, Waiting, WorkerRetired
+from chunkfold.events import BlockProgress, BlocksCombined, Event, OnEvent, WorkerRetired
 from chunkfold.planning.blocks import TileRange, Tree
 from chunkfold.planning.plan import Plan
-from chunkfold.plural import counted
 from chunkfold.running.attempt_counts import AttemptCounts
 from chunkfold.running.backend import Backend, Done, PartialsLostError
 from chunkfold.running.kept_blocks import KeptBlocks
+from chunkfold.running.progress_watch import POLL_S, ProgressWatch
+from chunkfold.running.stragglers import Stragglers
 from chunkfold.running.tree_nodes import Attempt, Branch, TreeNode, with_nodes
-from chunkfold.settings import wait_seconds
-from chunkfold.suspend_clock import SuspendClock
 from chunkfold.worker.block_report import Attempts
 from chunkfold.worker.fold_block import Folded
 
-_POLL_S = 0.2
 _RETRIES = 3
 """Times that a block may find its worker without a device."""
 
@@ -68,10 +65,10 @@ class BlockScheduler:
         self._tries, self._numbers = dict[TreeNode, int](), dict[TreeNode, int]()
         self._of_block = {block.number: node for node, block in self._waiting}
         self._under_way: dict[TreeNode, Attempt] = {}
+        self._stragglers = Stragglers()
         self._counts = AttemptCounts()
         self._combining, self._roots = dict[TreeNode, list[object]](), dict[TileRange, object]()
-        self._clock, self._news = SuspendClock(), False
-        self._heard = self._told = self._looked = 0.0
+        self._progress = ProgressWatch(run, backend, emit)
 
     @property
     def attempts(self) -> Attempts:
@@ -80,11 +77,11 @@ class BlockScheduler:
 
     def hear(self, event: Event) -> None:
         """Pass a worker's event on; whoever reports is alive."""
-        self._news = True
+        self._progress.hear()
         if isinstance(event, BlockProgress):
             node = self._of_block[event.block]
             if event.attempt < self._numbers.get(node, 0):
-                if event.done:
+                if event.done and node not in self._stragglers.copied:
                     self._counts.late(node, event.attempt)
                 return
             if event.done:
@@ -121,10 +118,10 @@ class BlockScheduler:
             self._watch()
             self._begin_blocks()
             try:
-                node, number, outcome = self._outcomes.get(timeout=_POLL_S)
+                node, number, outcome = self._outcomes.get(timeout=POLL_S)
             except queue.Empty:
                 continue
-            self._news = True
+            self._progress.hear()
             self._settle(node, number, outcome)
 
     def _begin_blocks(self) -> None:
@@ -137,6 +134,8 @@ class BlockScheduler:
             self._begin(node, partial(self._backend.fold, self._plan.sent(block)))
 
     def _begin(self, node: TreeNode, start: Callable[[int, Done], object]) -> None:
+        if not node.level:
+            self._stragglers.began(node, self._progress.now())
         number = self._numbers.setdefault(node, 0)
         attempt = self._under_way[node] = Attempt(number)
         # Its outcome waits in the queue until the ticket is here.
@@ -144,54 +143,44 @@ class BlockScheduler:
 
     def _watch(self) -> None:
         """Look after the workers; end the run if nothing will come of it any more."""
-        now = self._clock.seconds()
-        if now - self._looked < _POLL_S / 2:
+        watched = self._progress.look(len(self._under_way))
+        if watched is None:
             return
-        self._looked = now
-        if self._news:
-            self._news, self._heard = False, now
-        quiet = now - self._heard
-        watched = self._backend.watch(quiet)
-        self._news |= watched.went_on
         # Who joins gets blocks, too; a cluster that adapts grows by those that wait.
         under_way = 2 * watched.workers * self._plan.threads
         self._most_under_way = max(self._most_under_way, under_way)
         for worker, reason in watched.removed.items():
             self._counts.stopped(worker)
             self._emit(WorkerRetired(self._run, worker, reason))
-        self._tell(now, quiet, watched.late)
-        stall = wait_seconds("chunkfold.run.stall")
-        absent = wait_seconds("chunkfold.workers.absent")
-        if quiet > stall:
-            raise ClusterError(
-                f"run {self._run} made no progress for {stall:.0f} s: "
-                "no task ended and no worker reported progress; "
-                + ("; ".join(self._backend.doing()) or "no worker runs a task of it")
-            )
-        if min(quiet, watched.nobody) > absent:
-            raise ClusterError(
-                f"run {self._run} lost all its workers, and none came within {absent:.0f} s: start "
-                "workers, and run it again"
-            )
+        self._copy_late_ones()
 
-    def _tell(self, now: float, quiet: float, late: str) -> None:
-        """Say now and then what is waited for."""
-        every = wait_seconds("chunkfold.run.tell")
-        if now - self._told < every or not (late or quiet >= every):
+    def _copy_late_ones(self) -> None:
+        """Run late blocks on idle workers too: the first result wins."""
+        at_work = self._folding + len(self._stragglers.copied)
+        idle = self._plan.terms.workers * self._plan.threads - at_work
+        if self._waiting or self._plan.terms.workers < 2:
             return
-        self._told = now
-        under_way = f"{counted(len(self._under_way), 'task')} without progress for {quiet:.0f} s"
-        self._emit(Waiting(self._run, quiet, late or under_way))
+        for node in self._stragglers.late(self._progress.now())[: max(0, idle)]:
+            before = self._under_way[node]
+            self._numbers[node] += 1
+            self._counts.again()
+            self._begin(node, partial(self._backend.fold, self._plan.sent(self._blocks[node])))
+            self._stragglers.copy(node, before)
 
     def _settle(self, node: TreeNode, number: int, outcome: object) -> None:
-        attempt = self._under_way.get(node)
+        failed, attempt = isinstance(outcome, BaseException), self._under_way.get(node)
+        if attempt is not None:
+            attempt, given_up = self._stragglers.settled(node, attempt, number, failed=failed)
+            self._under_way[node] = attempt
+            self._backend.release(given_up)
         if attempt is None or attempt.number != number:
-            if not isinstance(outcome, BaseException):
+            if not failed:
                 self._counts.late(node, number)
                 self._backend.release([outcome])
             return
         del self._under_way[node]
         self._folding -= node.level == 0
+        self._stragglers.ended(node, self._progress.now(), failed=failed)
         if isinstance(outcome, WorkerLostError):
             self._backend.release([attempt.ticket])
             self._try_elsewhere(node, outcome)

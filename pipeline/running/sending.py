@@ -11,7 +11,7 @@ from distributed.protocol.pickle import dumps
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from chunkfold.deadline import awaited, in_background
-from chunkfold.errors import ClusterError
+from chunkfold.errors import ClusterError, WorkerStoppedError
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.work import BlockData, Work
 from chunkfold.running.backend import Done
@@ -64,7 +64,10 @@ def bring(
             release([future])
             done(bringing.result())
         else:
-            done(outcome_of(future, client))
+            lost = outcome_of(future, client)
+            if isinstance(lost, WorkerStoppedError):
+                lost.planned = True  # its task had ended, and left little: it killed nobody
+            done(lost)
 
     bringing.add_done_callback(brought)
 

@@ -12,7 +12,7 @@ import pytest
 from tests.house import entered_elsewhere, measured
 
 BOUNDS = {
-    "modules": 452,
+    "modules": 454,
     "module names that stand twice": 6,
     "functions in two modules": 7,
     "docstrings in dialect": 0,

@@ -134,11 +134,9 @@ class Ledger:
 
     def _forget(self, name: str) -> None:
         for note in self._headers.pop(name).index.entries:
-            left = [one for one in self._entries[note.key] if one.segment != name]
-            if left:
+            there = self._entries.pop(note.key, [])
+            if left := [one for one in there if one.segment != name]:
                 self._entries[note.key] = left
-            else:
-                del self._entries[note.key]
         self._sizes.pop(name, None)
 
     def __len__(self) -> int:

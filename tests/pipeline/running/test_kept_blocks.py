@@ -30,6 +30,7 @@ from chunkfold.running.kept_blocks import LedgerReport
 from tests.ledgers import aged, asked, assert_same, stored
 
 ROWS, SIDE = 50, 12
+QUESTIONS = int(os.environ.get("CHUNKFOLD_LEDGER_QUESTIONS", "15"))
 _MASK = np.arange(SIDE) % 3 > 0
 _KEYS = np.arange(ROWS) // 7 % 4
 ASKED = {
@@ -191,7 +192,7 @@ def test_a_chunk_that_was_just_written_is_not_trusted(source: Path, tmp_path: Pa
     assert asked(source, "sum", tmp_path / "l").ledger.known == first.ledger.kept
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_blocks_of_other_sizes_and_selections_find_them(
     source: Path, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ):
@@ -379,3 +380,63 @@ def test_a_plan_with_a_ledger_says_what_is_known(source: Path, tmp_path: Path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert cf.reduce(made) == cf.reduce(source, "sum")
+
+
+OPS = (
+    "sum", "mean", "std", "min", "argmax", "argmin", "count_nonzero", "nanmean", "median", "p90",
+    "top3", "norm2", "minmax", "any", "prod", ["mean", "max"], ["sum", "argmin", "var"],
+)  # fmt: skip
+WITH = {
+    "": lambda rng, rows: {},
+    "where": lambda rng, rows: {"where": f"x > {rng.choice((0, 0.5))}"},
+    "mask": lambda rng, rows: {"where": np.arange(SIDE) % rng.choice((2, 3)) > 0},
+    "weights": lambda rng, rows: {"weights": np.linspace(rng.choice((0.5, 0.7)), 1, SIDE)},
+    "dtype": lambda rng, rows: {"dtype": rng.choice(("f8", "i4"))},
+    "skipna": lambda rng, rows: {"skipna": True},
+    "initial": lambda rng, rows: {"initial": rng.choice((3.0, 5.0))},
+    "by": lambda rng, rows: {"by": np.arange(rows) // rng.choice((5, 7)) % 4, "by_axis": 0},
+    "bins": lambda rng, rows: {"by": cf.bins(edges=rng.choice(([-3, 0, 3], [-1, 0.5, 2])))},
+}
+
+
+def _selection(rng: random.Random, rows: int) -> tuple[object, ...]:
+    begin, end = sorted(rng.sample(range(rows + 1), 2))
+    first = (slice(begin, end), slice(begin, end, 2), slice(end - 1, begin or None, -1))
+    rest = ((), (slice(2, 9),), (slice(None, None, 2),), (slice(None, None, -1),), ([0, 3, 5],))
+    return (rng.choice(first), *rng.choice(rest))
+
+
+def _question(rng: random.Random, rows: int) -> tuple[object, dict[str, object]]:
+    """Return a random question of an array of so many rows; some cannot be asked."""
+    given = {"axis": rng.choice((None, None, 0, 1, 2, (0, 1), (1, 2), (0, 2)))}
+    if rng.random() < 0.5:
+        given["selection"] = _selection(rng, rows)
+    return rng.choice(OPS), given | WITH[rng.choice([*WITH])](rng, rows)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_one_ledger_serves_any_questions_of_an_array_that_changes(
+    source: Path, tmp_path: Path, seed: int
+):
+    """No partial of another question, selection, array or state of it is taken."""
+    rng, rows, known, before = random.Random(seed), ROWS, 0, [("sum", {})]
+    stored(tmp_path / "b.zarr", values() * 2, (2, 6, SIDE))
+    for number in range(QUESTIONS):
+        if number % 10 == 9:
+            array = zarr.open_array(source)
+            row = rng.randrange(rows)
+            array[row] = rng.random()
+            for chunk in (source / "c" / str(row // 2)).rglob("*"):
+                os.utime(chunk, (1.7e9 + number, 1.7e9 + number))
+            if rng.random() < 0.5:
+                rows += rng.randrange(1, 5)
+                array.resize((rows, *array.shape[1:]))
+        one, length = (source, rows) if rng.random() < 0.8 else (tmp_path / "b.zarr", ROWS)
+        op, options = _question(rng, length) if rng.random() < 0.5 else rng.choice(before)
+        try:
+            cf.plan(one, op, **options)
+        except cf.ChunkfoldError:  # weights of a count, labels of another length
+            continue
+        before.append((op, options))
+        known += asked(one, op, tmp_path / "l", **options).ledger.known
+    assert known > 0

@@ -17,12 +17,12 @@ from chunkfold.kernels import Device, all_devices, devices
 from chunkfold.kernels.binding.laws import depends_on_order_of
 from chunkfold.kernels.tuning.decode_request import decode_rates
 from chunkfold.planning.feeding import codecs_to_measure
-from chunkfold.planning.keywords import DEFAULT, options_of, with_options
 from chunkfold.planning.option_table import Keywords, Op
+from chunkfold.planning.options import DEFAULT, options_of, with_options
 from chunkfold.planning.plan import Plan, request_of
 from chunkfold.planning.planner import fitted, make_plan
 from chunkfold.planning.questions import Question, Questions, options_of_each
-from chunkfold.planning.request import Request
+from chunkfold.planning.request import Request, Streamed
 from chunkfold.planning.resolve import asked
 from chunkfold.planning.workers import THREADS, Terms
 from chunkfold.running.execution import Execution
@@ -211,7 +211,8 @@ def stream(
     request: Request, sink: Sink, *, client: Client | None = None, on_event: OnEvent | None = None
 ) -> Run:
     """Start a reduction whose results go to a sink as they come, and are not kept; see `submit`."""
-    return _started(_checked(replace(request, streams=True), DEFAULT, {}), client, on_event, sink)
+    streamed = replace(request, streamed=request.streamed or Streamed())
+    return _started(_checked(streamed, DEFAULT, {}), client, on_event, sink)
 
 
 def _started(

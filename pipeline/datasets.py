@@ -20,9 +20,8 @@ from chunkfold.kernels.dtypes import stored_name
 from chunkfold.planning.asked_labels import labels_of
 from chunkfold.planning.broadcast_inputs import weighted
 from chunkfold.planning.by_coordinates import index_coordinate, positions
-from chunkfold.planning.keywords import refuse_unknown
 from chunkfold.planning.option_table import Keywords, Op
-from chunkfold.planning.options import Options
+from chunkfold.planning.options import Options, refuse_unknown
 from chunkfold.planning.questions import (
     COMMON,
     Question,

@@ -31,6 +31,8 @@ FEATURES = {
     "levels": r"\blevels\b|LevelsFold|LevelFold|level_kernels",
 }
 """Words of each feature's own fields and types; they follow renames."""
+VALUES = ("Request", "Plan", "Work")
+"""Values that a reduction is planned and carried out by."""
 DIALECT = re.compile(r"(What|Whether|Of|How|Where|Which|Those|Let|That) ")
 
 
@@ -51,12 +53,14 @@ def measured() -> dict[str, int]:
     modules = [name for name in python if not name.endswith("__init__.py")]
     stems = Counter(Path(name).stem for name in modules)
     public: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-    dialect = 0
+    dialect = values = 0
     for name, text in python.items():
         tree = ast.parse(text)
         for one in tree.body:
             if isinstance(one, ast.FunctionDef) and not one.name.startswith("_"):
                 public[name.split("/")[0], one.name].add(name)
+            if isinstance(one, ast.ClassDef) and one.name in VALUES and "/planning/" in name:
+                values += sum(isinstance(line, ast.AnnAssign) for line in one.body)
         for one in ast.walk(tree):
             if isinstance(one, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
                 dialect += bool(DIALECT.match(ast.get_docstring(one) or ""))
@@ -70,6 +74,7 @@ def measured() -> dict[str, int]:
         "module names that stand twice": sum(count > 1 for count in stems.values()),
         "functions in two modules": sum(len(homes) > 1 for homes in public.values()),
         "docstrings in dialect": dialect,
+        "fields of Request, Plan and Work": values,
         **knowing,
     }
 

@@ -16,14 +16,15 @@ BOUNDS = {
     "module names that stand twice": 6,
     "functions in two modules": 7,
     "docstrings in dialect": 0,
-    "files that know absence": 66,
+    "fields of Request, Plan and Work": 25,
+    "files that know absence": 65,
     "files that know groups": 58,
     "files that know several reads": 30,
-    "files that know windows": 55,
-    "files that know levels": 29,
+    "files that know windows": 54,
+    "files that know levels": 24,
 }
 ENTERED = {
-    "modules entered": 147,
+    "modules entered": 149,
     "modules of planning entered": 19,
 }
 _measured = functools.cache(measured)

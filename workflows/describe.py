@@ -161,7 +161,7 @@ def describe_array(
         on_event=on_event,
     )
     statistics, reason = _statistics(run)
-    (listing,) = run.plan.listings
+    (listing,) = run.plan.scan.listings
     return _of(
         source,
         listing=listing,

@@ -130,7 +130,7 @@ def _run_entry(run: Run) -> dict[str, Any]:
         "sources": [_source_entry(source) for source in run.plan.sources],
         "results": {name: _summary(value) for name, value in run.values.items()},
         **found,
-        "levels": run.plan.tree.levels,
+        "levels": run.plan.tree.height,
         "memory_bound": run.plan.memory.total,
         "retries": {
             "blocks": tally.again,

@@ -50,8 +50,8 @@ def shown(
     viewer lets one choose from is that of the elements; of integers of 16 bits at most that of the
     dtype.
     """
-    said = image.beside
-    if request.modes or "image-label" in said:
+    said, streamed = image.beside, request.streamed
+    if (streamed is not None and streamed.modes) or "image-label" in said:
         return said
     own = image.channel_axis
     count = 1 if own is None else request.sources[0].shape[own]

@@ -11,9 +11,8 @@ from distributed import Client
 from chunkfold.api import stream, submit
 from chunkfold.errors import PlanError
 from chunkfold.events import OnEvent
-from chunkfold.planning.keywords import DEFAULT, options_of, with_options
 from chunkfold.planning.option_table import Keywords, Op
-from chunkfold.planning.options import Options
+from chunkfold.planning.options import DEFAULT, Options, options_of, with_options
 from chunkfold.planning.request import Request
 from chunkfold.planning.resolve import asked
 from chunkfold.sources.opening import open_node

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from chunkfold.errors import PlanError
-from chunkfold.planning.keywords import options_of
 from chunkfold.planning.option_table import Keywords, Op
-from chunkfold.planning.request import Request
+from chunkfold.planning.options import options_of
+from chunkfold.planning.request import Request, Streamed
 from chunkfold.planning.resolve import asked
 from chunkfold.sources.opening import open_node, open_source
 from chunkfold.sources.source import Source
@@ -71,7 +71,8 @@ class Pyramid:
         first = 1
         if self.beside and self.own.isdecimal():
             first = int(self.own) + 1
-        return tuple(str(first + n) for n in range(self.request.levels))
+        assert self.request.streamed is not None
+        return tuple(str(first + n) for n in range(self.request.streamed.levels))
 
     @property
     def own(self) -> str:
@@ -131,10 +132,11 @@ def plan_pyramid(
     request = replace(
         request,
         chosen=chosen,
-        streams=True,
-        levels=levels,
-        modes=factors if modes else (),
-        rounded_to=opened.dtype.newbyteorder("=") if rounds else None,
+        streamed=Streamed(
+            levels,
+            factors if modes else (),
+            opened.dtype.newbyteorder("=") if rounds else None,
+        ),
     )
     beside = opened.local_path is not None and _same(Path(opened.local_path).parent, out)
     made = Pyramid(request, image, factors, beside, "mode" if modes else name)

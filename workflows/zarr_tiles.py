@@ -16,6 +16,7 @@ import zarr
 from chunkfold.boxes import Slices, extents_of
 from chunkfold.kernels.accumulator.partial import zero_partial
 from chunkfold.planning.plan import Plan
+from chunkfold.planning.request import Streamed
 from chunkfold.results.results import Results
 from chunkfold.workflows.chunk_writers import ChunkWriters
 from chunkfold.workflows.outputs import naming
@@ -76,7 +77,8 @@ class ZarrTiles:
 
     def begin(self, plan: Plan) -> None:
         """Make the group, and see what arrays will be like."""
-        self._plan = plan
+        assert plan.request.streamed is not None
+        self._plan, self._streamed = plan, plan.request.streamed
         with naming(self._out):
             self._group = zarr.open_group(str(self._folder), mode="a", zarr_format=3)
         self._names = Results(plan, {}).dims if self._names is None else self._names
@@ -108,7 +110,7 @@ class ZarrTiles:
             while self._open:
                 self._put(next(iter(self._open)))
             self._writers.settle()
-            for level, op in itertools.product(range(self._plan.request.levels), self._ops):
+            for level, op in itertools.product(range(self._streamed.levels), self._ops):
                 if (level, op) not in self._arrays:
                     self._empty(level, op)
         return {
@@ -139,7 +141,7 @@ class ZarrTiles:
 
     def _array(self, level: int, op: str, values: np.ndarray) -> zarr.Array[Any]:
         if (level, op) not in self._arrays:
-            outer = result_shape(self._plan, level)
+            outer = result_shape(self._plan, self._streamed, level)
             own = values.shape[len(outer) :]
             shape = (*outer, *own)
             chunks = chunk_shape(values, shape)
@@ -163,9 +165,9 @@ class ZarrTiles:
         layout = self._plan.layout
         nothing = zero_partial(self._plan.accumulator, 0)
         done = statistic.finish(nothing, layout.by_window, layout.reduced_by_window)
-        shape = result_shape(self._plan, level)
+        shape = result_shape(self._plan, self._streamed, level)
         values = np.empty(
-            (*(0 for _ in shape), *done.shape[1:]), self._plan.request.rounded_to or done.dtype
+            (*(0 for _ in shape), *done.shape[1:]), self._streamed.rounded_to or done.dtype
         )
         self._array(level, op, values)
 
@@ -194,12 +196,12 @@ class ZarrTiles:
         return one
 
 
-def result_shape(plan: Plan, level: int = 0) -> tuple[int, ...]:
+def result_shape(plan: Plan, streamed: Streamed, level: int) -> tuple[int, ...]:
     """Return the extents of results along axes of the source and groups, at a level."""
     layout, grouping = plan.layout, plan.grouping
     sizes = {n: layout.axes[n].outputs for n in layout.kept}
-    steps = level + bool(plan.request.modes)
-    for factors in plan.request.factors(layout.kept)[:steps]:
+    steps = level + bool(streamed.modes)
+    for factors in streamed.factors(plan.request.chosen, layout.kept)[:steps]:
         sizes = {n: -(-sizes[n] // by) for n, by in zip(layout.kept, factors, strict=True)}
     shape: list[int] = []
     for n in Results(plan, {}).axes:

@@ -202,8 +202,8 @@ class Tree:
         return tuple(sizes)
 
     @property
-    def levels(self) -> int:
-        """Rounds of combining."""
+    def height(self) -> int:
+        """Levels above the blocks: rounds of combining."""
         return len(self.sizes) - 1
 
     def children(self, level: int, node: int) -> range:

@@ -37,6 +37,8 @@ class OwnKeys:
     axes: tuple[int, ...]
     """The axes of the source that are reduced."""
     intervals: Intervals
+    numbering: Accumulator | None = None
+    """What a device folds single elements into to number them; None: dtypes are not known yet."""
 
     nbytes = 0
 
@@ -75,8 +77,8 @@ class OwnKeys:
         """Return them as they were."""
         return self
 
-    def accumulator(self, dtype: np.dtype, packing: Packing | None, name: str) -> Accumulator:
-        """Return what a device folds single elements into to number them.
+    def numbered(self, dtype: np.dtype, packing: Packing | None, name: str) -> OwnKeys:
+        """Return them with their `numbering`, for elements of a dtype.
 
         Raises
         ------
@@ -97,7 +99,8 @@ class OwnKeys:
                 f"{edges_for(value)}"
             )
         monoid = bin_number(edges, right=self.intervals.right)
-        return bind([monoid], [dtype], packings=[packing]).accumulator
+        numbering = bind([monoid], [dtype], packings=[packing]).accumulator
+        return replace(self, numbering=numbering)
 
 
 AnyKeys = Keys | OwnKeys

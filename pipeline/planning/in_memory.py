@@ -7,10 +7,10 @@ import math
 import numpy as np
 
 from chunkfold.errors import PlanError
-from chunkfold.kernels.accumulator.chooser import Chooser
 from chunkfold.kernels.catalogue.window_modes import mode_bytes
 from chunkfold.kernels.fold.selection import selection_bytes
 from chunkfold.planning.broadcast_inputs import MOST_BYTES
+from chunkfold.planning.grouping import OwnKeys
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaves import leaf_elements
 from chunkfold.planning.request import Request
@@ -22,12 +22,6 @@ LEAST_OUTPUTS = 64
 """Outputs of a tile that keep a device busy: ranks of fewer are found digit by digit."""
 
 
-def choosers_of(request: Request, terms: Terms) -> tuple[Chooser, ...]:
-    """Return what is chosen of elements that are kept."""
-    each = (one.chooser for one in request.bound(fp64=terms.fp64).statistics)
-    return tuple(one for one in each if one is not None)
-
-
 def keepable(request: Request, layout: Layout, terms: Terms, *, once: bool = False) -> bool:
     """Tell if the elements of a tile of outputs are worth keeping, and fit a device's buffer.
 
@@ -36,7 +30,7 @@ def keepable(request: Request, layout: Layout, terms: Terms, *, once: bool = Fal
     """
     if (
         not applies(PlanRule.KEPT_ELEMENTS)
-        or request.numbering is not None
+        or isinstance(request.keys, OwnKeys)
         or layout.coarsened
         or not (once or layout.most_outputs >= LEAST_OUTPUTS)
     ):
@@ -53,9 +47,12 @@ def kept_bytes(request: Request, layout: Layout, terms: Terms) -> int:
 
     Or what it takes to count labels.
     """
-    if request.modes:
+    streamed = request.streamed
+    if streamed is not None and streamed.modes:
         shape = [int(axis.lengths.max(initial=0)) for axis in layout.axes]
-        return mode_bytes(shape, request.factors(range(len(shape))))
+        return mode_bytes(shape, streamed.factors(request.chosen, range(len(shape))))
+    if not request.keeping:
+        return 0
     elements = layout.most_outputs * depth_of(layout) + leaf_elements(layout)
     return sum(elements * itemsize for itemsize in _itemsizes(request, terms))
 
@@ -68,7 +65,7 @@ def depth_of(layout: Layout) -> int:
 def _itemsizes(request: Request, terms: Terms) -> list[int]:
     """Return the bytes of a key, for each of what is kept: equal keys are kept once."""
     accumulator = request.bound(fp64=terms.fp64).accumulator
-    kept = {one.component for one in choosers_of(request, terms)}
+    kept = {one.component for one in request.choosers(terms)}
     slots = {slot.component: slot for slot in accumulator.scalars}
     return [slots[n].dtype.itemsize for n in sorted(kept)]
 

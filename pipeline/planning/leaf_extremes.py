@@ -122,10 +122,10 @@ def skipped_leaves(
     if extremes is None or not len(extremes.leaves):
         return None
     passed: np.ndarray | bool = True
-    for layout, further in each:
+    for layout, asked in each:
         if grid_of(layout) != extremes.grid:  # a later read may cut leaves otherwise
             return None
-        passed = passed & _beyond(layout, extremes, further)
+        passed = passed & _beyond(layout, extremes, asked)
     return SkippedLeaves(extremes.grid, np.asarray(passed)) if np.any(passed) else None
 
 
@@ -135,14 +135,14 @@ def grid_of(layout: Layout) -> LeafGrid:
     return tuple((axis.cells, axis.window, axis.together, axis.split) for axis in cut)
 
 
-def _beyond(layout: Layout, extremes: LeafExtremes, further: Sequence[NextPass]) -> np.ndarray:
+def _beyond(layout: Layout, extremes: LeafExtremes, asked: Sequence[NextPass]) -> np.ndarray:
     """Return which leaves have no element that counts any more: bool, by their numbers.
 
     The extremes of all outputs of a tile count for each of them.
     """
     numbers = _numbers(layout)
     out = np.zeros(numbers.size, bool)
-    if any(one.between is None for one in further):
+    if any(one.between is None for one in asked):
         return out
     at = np.full(numbers.size, -1)
     at[extremes.leaves] = np.arange(len(extremes.leaves))
@@ -156,7 +156,7 @@ def _beyond(layout: Layout, extremes: LeafExtremes, further: Sequence[NextPass])
         values = each.reshape(-1, *layout.outputs_shape)
         return np.array([of(values[(slice(None), *region)]) for region in regions])[:, None]
 
-    for one in further:
+    for one in asked:
         for first, last in zip(*map(np.transpose, one.between or ()), strict=True):
             least, most = of_tiles(first, np.min), of_tiles(last, np.max)
             passed &= ~((high >= least) & (low <= most))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -15,12 +16,31 @@ from chunkfold.planning.layout import Layout
 from chunkfold.planning.request import Request
 from chunkfold.planning.rules import PlanRule, applies
 from chunkfold.planning.workers import Terms, slow_by_key
+from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.source import Source
+
+if TYPE_CHECKING:
+    from chunkfold.planning.folding import Folding
 
 _LARGER = (1, 2, 4)
 """Factors by which leaves of inputs that are cut unlike may be larger than the target."""
 _ALIGNED = 64
 """Most cells that are joined so that windows end where they do."""
+
+
+class LeavesRead(NamedTuple):
+    """The amount that a plan reads of its leaves, and what is known of that."""
+
+    leaf_bytes: int
+    """Most decoded bytes of a leaf of one input."""
+    nbytes: int
+    """Decoded bytes that will be read: not those of objects that are known not to be stored."""
+    unstored: int
+    """Leaves of which nothing is stored: they are not read."""
+    passed: int
+    """Elements that are not read, since they do not count any more."""
+    listings: tuple[Listing | None, ...]
+    """For each input what is stored of it, or None if its store cannot be listed."""
 
 
 def layouts_of(
@@ -180,7 +200,11 @@ _LOOKED_AT = 8
 
 
 def larger_leaves(
-    request: Request, terms: Terms, cut: Callable[[int], list[Layout]], usual_bytes: int
+    request: Request,
+    terms: Terms,
+    cut: Callable[[int], list[Layout]],
+    folded: Callable[[Layout], Sequence[Folding]],
+    usual_bytes: int,
 ) -> Layout | None:
     """Return the layout whose leaves are larger than usual; None if they do not pay.
 
@@ -190,6 +214,8 @@ def larger_leaves(
     ----------
     cut
         Cuts leaves of so many bytes at most: see `layouts_of`.
+    folded
+        Says how elements of leaves are folded, for each question that they are folded for.
     usual_bytes
         Decoded bytes of usual leaves, at most.
     """
@@ -198,7 +224,7 @@ def larger_leaves(
     usual = cut(usual_bytes)[0]
     if usual.coarsened or not usual.elements:
         return None
-    best, (moved, held) = usual, _bytes_moved(request, terms, usual)
+    best, (moved, held) = usual, _bytes_moved(request.sources, folded(usual))
     if held <= leaf_bytes(request.sources, usual):  # as of all that has few outputs
         return None
     for most_bytes in LARGER_BYTES:
@@ -208,39 +234,35 @@ def larger_leaves(
             leaf_bytes(request.sources, best) < nbytes <= min(most_bytes, held)
             and larger.leaves >= LEAST_LEAVES * terms.readers * terms.workers
         ):
-            fewer, _ = _bytes_moved(request, terms, larger)
+            fewer, _ = _bytes_moved(request.sources, folded(larger))
             if fewer * _GAIN <= moved:
                 best, moved = larger, fewer
     return None if best is usual else best
 
 
-def _bytes_moved(request: Request, terms: Terms, first: Layout) -> tuple[float, int]:
+def _bytes_moved(sources: Sequence[Source], questions: Sequence[Folding]) -> tuple[float, int]:
     """Return the bytes that are moved for each element, and those of all accumulators.
 
     An element of each input is read, and accumulators are read and written.
     """
-    moved, held = float(sum(source.dtype.itemsize for source in request.sources)), 0
-    for one in request.together:
-        if one.roll_up is None:
-            layout = first if one is request else layout_beside(one, first)
-            each, whole = _accumulators(one, terms, layout)
-            moved += 2 * each
-            held += whole
+    moved, held = float(sum(source.dtype.itemsize for source in sources)), 0
+    for one in questions:
+        each, whole = _accumulators(one)
+        moved += 2 * each
+        held += whole
     return moved, held
 
 
-def _accumulators(request: Request, terms: Terms, layout: Layout) -> tuple[float, int]:
+def _accumulators(question: Folding) -> tuple[float, int]:
     """Return the bytes of accumulators that a leaf touches for an element, and those of a tile."""
-    folded_first = request.preaggregated(layout, terms)
-    if folded_first is not None:
-        nbytes, rows = folded_first.folded.nbytes, folded_first.rows
+    if question.rowwise is not None:
+        nbytes, rows = question.folded.nbytes, question.rowwise.rows
         return nbytes / max(1, rows.elements_of_leaf), nbytes * rows.of_tile
-    accumulator = request.accumulator(terms)
-    keys = request.keys
-    whole = accumulator.nbytes * request.groups * layout.most_outputs
+    nbytes, layout, keys = question.accumulator.nbytes, question.layout, question.keys
+    whole = nbytes * question.groups * layout.most_outputs
     if keys is not None and not isinstance(keys, Keys):
         return 0.0, whole  # whatever leaves are: any element may be in any group
-    return accumulator.nbytes * _touched(layout, keys), whole
+    return nbytes * _touched(layout, keys), whole
 
 
 def _touched(layout: Layout, keys: Keys | None) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -13,11 +14,11 @@ from chunkfold.kernels.fold.keyed.keyed_plan import shares_tables
 from chunkfold.kernels.fold.shapes import MOST_GROUPS, split_bytes
 from chunkfold.planning.blocks import RESULT_BYTES, Tree
 from chunkfold.planning.feeding import decoding_bytes, is_fed
+from chunkfold.planning.folding import Folding, RolledUp
 from chunkfold.planning.group_keys import RENUMBERED_BYTES
 from chunkfold.planning.in_memory import kept_bytes
 from chunkfold.planning.layout import Layout
-from chunkfold.planning.leaves import layout_beside, leaf_bytes
-from chunkfold.planning.preaggregation import Preaggregation
+from chunkfold.planning.leaves import leaf_bytes
 from chunkfold.planning.request import Request
 from chunkfold.planning.workers import Terms
 from chunkfold.sources.source import Source
@@ -62,15 +63,15 @@ def ring_slots(readers: int) -> int:
 
 
 def _projected(
-    request: Request,
-    layout: Layout,
+    sources: Sequence[Source],
+    question: Folding,
     terms: Terms,
     tree: Tree,
     threads: int,
     readers: int,
-    rows: Preaggregation | None,
+    leaf_size: int,
     *,
-    leaf_size: int | None = None,
+    by_rows: bool,
     fetching: int = 0,
     leaving: int = 0,
     kept: int = 0,
@@ -90,10 +91,10 @@ def _projected(
 
     Parameters
     ----------
-    rows
-        Rows that are folded first, if there are any.
     leaf_size
-        Most decoded bytes of a leaf of one input; None: those of this question's inputs.
+        Most decoded bytes of a leaf of one input.
+    by_rows
+        True if rows may be folded first.
     fetching
         Bytes of objects that come over a network.
     kept
@@ -101,9 +102,7 @@ def _projected(
     fed
         True where devices are fed from files, and decode.
     """
-    sources, accumulator = request.sources, request.accumulator(terms)
-    leaf_size = leaf_bytes(sources, layout) if leaf_size is None else leaf_size
-    keys = request.keys
+    layout, accumulator, keys = question.layout, question.accumulator, question.keys
     touches = [(source, _touched(layout, source)) for source in sources]
     in_flight = max(
         source.reading_bytes(leaf_size, touched) + layout.gathers * touched
@@ -113,22 +112,22 @@ def _projected(
         decoding_bytes(source, min(touched, MOST_TOUCHED * leaf_size)) if fed else 0
         for source, touched in touches
     )
-    groups = 1 if keys is None else keys.count
+    groups = question.groups
     outputs = groups * max(layout.most_outputs, 1)
     partial = outputs * accumulator.nbytes
     limbs = accumulator.with_limbs().nbytes
     again = min(max(AGAIN_BYTES, groups * limbs), outputs * limbs)
     splits = split_bytes(outputs, accumulator.nbytes)
     tables = splits if accumulator.tables else 3 * again if accumulator.exact else 0
-    waiting = (tree.fan_in - 1) * tree.levels * partial
+    waiting = (tree.fan_in - 1) * tree.height * partial
     # They are copied to the device slab by slab, and what comes of it is put together.
-    slabs = 2 * min(SLAB_BYTES, tree.fan_in * partial) + partial if tree.levels else 0
+    slabs = 2 * min(SLAB_BYTES, tree.fan_in * partial) + partial if tree.height else 0
     roots = groups * layout.outputs * accumulator.nbytes // terms.workers
     if leaving:  # beside what windows of outputs are combined from
         roots = min(2 * threads * RESULT_BYTES, leaving) + 2 * threads * partial
-    held = (1 + threads) * sum(one.values.nbytes for one in request.held)
-    if rows is not None:
-        tables += rows.nbytes
+    held = (1 + threads) * sum(one.values.nbytes for one in question.held)
+    if by_rows and question.rowwise is not None:
+        tables += question.rowwise.nbytes
     if keys is not None:
         leaf = leaf_size // max(one.dtype.itemsize for one in sources)
         held += keys.nbytes + threads * keys.device_bytes(leaf)
@@ -160,11 +159,13 @@ def _touched(layout: Layout, source: Source) -> int:
 
 
 def result_bytes(request: Request, layout: Layout) -> int:
-    """Return the bytes of all results, at most: results of more axes are not counted.
+    """Return the bytes of all results that leave, at most: results of more axes are not counted.
 
     Coarser levels have no more bytes together than the first one.
     """
-    finer = 1 if request.levels == 1 else 2
+    if request.streamed is None:
+        return 0
+    finer = 1 if request.streamed.levels == 1 else 2
     return 8 * len(request.options.names) * request.groups * layout.outputs * finer
 
 
@@ -179,12 +180,13 @@ def _flights(sources: tuple[Source, ...]) -> list[int]:
 
 def _secondary_bytes(
     request: Request,
-    first: Layout,
+    questions: Sequence[Folding | RolledUp],
     terms: Terms,
     tree: Tree,
     threads: int,
     readers: int,
     roots: int,
+    leaf_size: int,
     *,
     by_rows: bool,
 ) -> int:
@@ -195,26 +197,18 @@ def _secondary_bytes(
     """
     total = outputs = 0
     copies = threads * (1 + request.options.skips) + -(-roots // terms.workers)
-    for one in request.beside:
-        layout, accumulator = layout_beside(one, first), one.accumulator(terms)
-        everything = one.groups * layout.outputs * accumulator.nbytes
+    for one in questions:
+        everything = one.groups * one.layout.outputs * one.accumulator.nbytes
         total += copies * everything
-        if one.roll_up is not None:
+        if isinstance(one, RolledUp):
             total += threads * one.roll_up.nbytes
             continue
-        rows = one.preaggregated(layout, terms) if by_rows else None
         own = _projected(
-            one,
-            layout,
-            terms,
-            tree,
-            threads,
-            readers,
-            rows,
-            leaf_size=leaf_bytes(request.sources, first),
+            request.sources, one, terms, tree, threads, readers, leaf_size, by_rows=by_rows
         )
         total += own.accumulators
-        if layout.outputs > 1 or not accumulator.tables:  # else one tile's splits are counted
+        # Else one tile's splits are counted.
+        if one.layout.outputs > 1 or not one.accumulator.tables:
             outputs += everything
     return total + threads * min(OPEN_BYTES, MOST_GROUPS * outputs)
 
@@ -233,7 +227,7 @@ class AtOnce(NamedTuple):
 
 def most_at_once(
     request: Request,
-    layout: Layout,
+    questions: Sequence[Folding | RolledUp],
     terms: Terms,
     tree: Tree,
     roots: int,
@@ -246,30 +240,41 @@ def most_at_once(
     There are `roots` of partials, `readers` at most, and results of `leaving` bytes that leave as
     they come.
     """
-    rows = request.preaggregated(layout, terms)
-    kept = kept_bytes(request, layout, terms) if request.keeping or request.modes else 0
+    first, *others = questions
+    assert isinstance(first, Folding)
+    layout, leaf_size = first.layout, leaf_bytes(request.sources, first.layout)
+    kept = kept_bytes(request, layout, terms) if request.keeping or request.streamed else 0
     fed = is_fed(request, terms)
     # Readers keep the cores busy; blocks that run at once only see to it that they go on.
     ways = itertools.product(range(readers, 0, -1), range(terms.threads, 0, -1), (True, False))
     for (reading, threads, by_rows), fetching in itertools.product(ways, _flights(request.sources)):
         memory = _projected(
-            request,
-            layout,
+            request.sources,
+            first,
             terms,
             tree,
             threads,
             reading,
-            rows if by_rows else None,
+            leaf_size,
+            by_rows=by_rows,
             fetching=fetching,
             leaving=leaving,
             kept=kept,
             fed=fed,
         )
-        if request.beside:
-            others = _secondary_bytes(
-                request, layout, terms, tree, threads, reading, roots, by_rows=by_rows
+        if others:
+            secondary = _secondary_bytes(
+                request,
+                others,
+                terms,
+                tree,
+                threads,
+                reading,
+                roots,
+                leaf_size,
+                by_rows=by_rows,
             )
-            memory = replace(memory, accumulators=memory.accumulators + others)
+            memory = replace(memory, accumulators=memory.accumulators + secondary)
         found = AtOnce(memory, threads, reading, by_rows)
         if memory.total <= most_bytes:
             break

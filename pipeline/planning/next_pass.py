@@ -31,15 +31,20 @@ def next_plan(waiting: Sequence[tuple[Plan, Pending]], extremes: LeafExtremes | 
     PlanError
         If it takes more memory than they have.
     """
-    first, *others = (_further(plan, pending) for plan, pending in waiting)
+    first, *others = (_asked_next(plan, pending) for plan, pending in waiting)
     plan = waiting[0][0]
     each = ((one.layout, [more for _, more in pending]) for one, pending in waiting)
-    request = replace(first, beside=tuple(others), passed=skipped_leaves(each, extremes))
-    again = make_plan(request, plan.listings, plan.terms, ledger=plan.ledger)
+    again = make_plan(
+        replace(first, beside=tuple(others)),
+        plan.scan.listings,
+        plan.terms,
+        skipped=skipped_leaves(each, extremes),
+        ledger=plan.ledger,
+    )
     return replace(again, device=plan.device)
 
 
-def _further(plan: Plan, pending: Pending) -> Request:
+def _asked_next(plan: Plan, pending: Pending) -> Request:
     """Return what is asked of the next read for a question."""
     request, ops, slots = plan.request, list[Monoid](), list[np.ndarray]()
     total = sum(len(more.slots) for _, more in pending)

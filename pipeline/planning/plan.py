@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,15 +12,15 @@ from distributed.protocol.pickle import dumps, loads
 
 from chunkfold.errors import EmptyWarning, MissingWarning, UnstoredWarning
 from chunkfold.kernels import Accumulator, Bound, Device, Packing
-from chunkfold.kernels.accumulator.chooser import Chooser
 from chunkfold.ledger.ledger import Ledger
 from chunkfold.planning.blocks import Block, Tree
-from chunkfold.planning.broadcast_inputs import BroadcastInput
 from chunkfold.planning.feeding import DeviceDecoding, device_decoding
+from chunkfold.planning.folding import Folding, RolledUp
 from chunkfold.planning.grouping import Grouping
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_objects import ListingTerms, objects_touched, unstored, with_objects
-from chunkfold.planning.memory import Memory
+from chunkfold.planning.leaves import LeavesRead
+from chunkfold.planning.memory import AtOnce, Memory
 from chunkfold.planning.options import Options
 from chunkfold.planning.plan_text import html_of, lines_of
 from chunkfold.planning.request import Request
@@ -28,7 +28,6 @@ from chunkfold.planning.workers import Terms
 from chunkfold.sources.absent_objects import NOTHING, AbsentRuns, count
 from chunkfold.sources.any_labels import GroupsOfLabel
 from chunkfold.sources.cf_packing import unapplied
-from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.source import Source
 
 if TYPE_CHECKING:
@@ -47,35 +46,36 @@ class Plan:
     """The reduction that is planned."""
     terms: Terms
     """The terms of the workers that it was made for."""
-    accumulator: Accumulator
-    """Accumulator of elements, in the form that suits the number of outputs."""
-    layout: Layout
+    questions: tuple[Folding | RolledUp, ...]
+    """How each question is answered: the first is the one for whose tiles leaves are read."""
     blocks: tuple[Block, ...]
-    leaf_bytes: int
-    """Most decoded bytes of a leaf of one input."""
-    nbytes: int
-    """Decoded bytes that will be read: not those of objects that are known not to be stored."""
-    unstored: int
-    """Leaves of which nothing is stored: they are not read."""
-    passed: int
-    """Elements that are not read, since they do not count any more."""
-    memory: Memory
-    threads: int
-    """Blocks that one worker runs at once."""
-    readers: int
-    """Threads of a worker that read and decode for all of these."""
-    by_rows: bool
-    """True if rows of elements may be folded first: there is memory for that."""
+    scan: LeavesRead
+    """What is read of the leaves, and what is known of it."""
+    at_once: AtOnce
+    """The work that a worker does at once, and the memory that it takes."""
     tree: Tree
     """Over the blocks of a tile that has most of them."""
-    listings: tuple[Listing | None, ...]
-    """For each input what is stored of it, or None if its store cannot be listed."""
     device: Device | None = None
     """The first that would fold it."""
     ledger: Ledger | None = None
     """Where partials are kept."""
-    beside: tuple[Plan, ...] = ()
-    """Plans of other questions that the same read answers: of equal leaves, without own blocks."""
+
+    @property
+    def first(self) -> Folding:
+        """The question for whose tiles, one after another, leaves are read."""
+        first = self.questions[0]
+        assert isinstance(first, Folding)
+        return first
+
+    @property
+    def layout(self) -> Layout:
+        """The leaves, and the outputs of the first question."""
+        return self.questions[0].layout
+
+    @property
+    def accumulator(self) -> Accumulator:
+        """Accumulator of elements, in the form that suits the number of outputs."""
+        return self.questions[0].accumulator
 
     @property
     def options(self) -> Options:
@@ -86,16 +86,6 @@ class Plan:
     def sources(self) -> tuple[Source, ...]:
         """Aligned inputs."""
         return self.request.sources
-
-    @property
-    def packings(self) -> tuple[Packing | None, ...]:
-        """For each input how its elements are unpacked to values; None if they are values."""
-        return self.request.packings
-
-    @property
-    def held(self) -> tuple[BroadcastInput, ...]:
-        """Inputs that lack axes of the sources, as weights do."""
-        return self.request.held
 
     @property
     def grouping(self) -> Grouping | None:
@@ -135,19 +125,30 @@ class Plan:
         return tuple(f"{one.request.question}/{op}" for one in self.asked for op in one.ops)
 
     @property
-    def choosers(self) -> tuple[Chooser, ...]:
-        """Choosers among the elements of outputs."""
-        return self.request.choosers(self.terms)
+    def memory(self) -> Memory:
+        """The memory that it takes of a worker, at most."""
+        return self.at_once.memory
+
+    @property
+    def threads(self) -> int:
+        """Blocks that one worker runs at once."""
+        return self.at_once.threads
+
+    @property
+    def readers(self) -> int:
+        """Threads of a worker that read and decode for all of these."""
+        return self.at_once.readers
 
     @property
     def together(self) -> tuple[Plan, ...]:
-        """The plans of all questions that one read answers, this one first."""
-        return (self, *self.beside)
+        """The plans of all questions, this one first; those of others have no blocks."""
+        each = zip(self.request.beside, self.questions[1:], strict=True)
+        return (self, *(replace(self, request=r, questions=(q,), blocks=()) for r, q in each))
 
     @property
     def asked(self) -> tuple[Plan, ...]:
         """The same in the order in which they were asked."""
-        if not self.beside:
+        if not self.request.beside:
             return (self,)
         each = {plan.request.question: plan for plan in self.together}
         return tuple(each[name] for name in self.request.questions)
@@ -173,20 +174,15 @@ class Plan:
         return device_decoding(self.request, self.terms)
 
     @property
-    def requests(self) -> int:
-        """Requests that a worker may have in flight for one host, over a network."""
-        return self.terms.requests
-
-    @property
     def tile_ranges(self) -> Mapping[tuple[int, int], int]:
         """The runs of tiles that blocks have, and how many blocks share each."""
         return Counter(block.tiles for block in self.blocks)
 
     @property
     def unpacked(self) -> list[tuple[Source, Packing | None, str]]:
-        """Each input, how values are made of its elements, and their dtype."""
+        """Each input, how values are made of its elements (None: they are values), their dtype."""
         values = self.accumulator.value[: len(self.sources)]
-        return list(zip(self.sources, self.packings, values, strict=True))
+        return list(zip(self.sources, self.request.packings, values, strict=True))
 
     def unapplied(self, source: Source) -> list[str]:
         """Say which attributes of an input are not applied: see `chunkfold.sources.cf_packing`."""
@@ -197,17 +193,19 @@ class Plan:
     def listing_terms(self) -> tuple[ListingTerms | None, ...]:
         """For each input what is known of all of its objects, None if it could not be listed."""
         return tuple(
-            None if listing is None else ListingTerms.of(listing) for listing in self.listings
+            None if listing is None else ListingTerms.of(listing) for listing in self.scan.listings
         )
 
     def sent(self, block: Block) -> Block:
         """Return a block as workers are given it: with what is known of its objects."""
-        return with_objects(block, self.layout, self.sources, self.listings, self.listing_terms)
+        return with_objects(
+            block, self.layout, self.sources, self.scan.listings, self.listing_terms
+        )
 
     @cached_property
     def missing(self) -> Mapping[str, tuple[int, int]]:
         """For each listed input how many selected chunks, or shards, are missing, of how many."""
-        return unstored(self.layout, self.sources, self.listings)
+        return unstored(self.layout, self.sources, self.scan.listings)
 
     def found_missing(self, missed: Mapping[str, AbsentRuns]) -> Mapping[str, tuple[int, int]]:
         """Return the same after a run, for inputs too that could not be listed."""
@@ -277,11 +275,10 @@ class Plan:
 
         return explained_for(self, device)
 
-    def __repr__(self) -> str:
-        return str(self)
-
     def __str__(self) -> str:
         return "\n".join(lines_of(self))
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         return html_of(self)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chunkfold.kernels.accumulator.traits import traits_of
+from chunkfold.planning.folding import RolledUp
+from chunkfold.planning.grouping import OwnKeys
 from chunkfold.planning.leaves import repeats
 from chunkfold.plural import counted
 from chunkfold.printable import printable
@@ -55,7 +57,7 @@ def _work(plan: Plan) -> Iterator[str]:
     yield (
         f"blocks    {counted(len(plan.blocks), 'task')}, {counted(plan.terms.workers, 'worker')} "
         f"({counted(plan.threads, 'task')} at a time, {counted(plan.readers, 'reader thread')}"
-        + (f", {plan.requests} requests in flight)" if memory.fetching else ")")
+        + (f", {plan.terms.requests} requests in flight)" if memory.fetching else ")")
     )
     if plan.ledger is not None:
         known = sum(one.known for one in plan.blocks)
@@ -63,9 +65,9 @@ def _work(plan: Plan) -> Iterator[str]:
     used, because = plan.device_decoding
     if because:
         yield f"decoding  on the {'device' if used else 'host'}: {because}"
-    combines = f"{counted(plan.tree.levels, 'level')} of combines, {plan.tree.fan_in} partials each"
+    combines = f"{counted(plan.tree.height, 'level')} of combines, {plan.tree.fan_in} partials each"
     tiles = counted(plan.layout.tiles, "tile")
-    yield f"tree      {combines if plan.tree.levels else 'nothing to combine'}; {tiles} of outputs"
+    yield f"tree      {combines if plan.tree.height else 'nothing to combine'}; {tiles} of outputs"
     yield (
         f"memory    at most {size_text(memory.total)} a worker: "
         f"staging {size_text(memory.staging)}, decoding {size_text(memory.decoding)}, "
@@ -90,11 +92,11 @@ def _described(plan: Plan) -> Iterator[list[str]]:
 
 def _asked(plan: Plan, first: Plan) -> Iterator[str]:
     """Say what is asked, and what comes of it; `first` is the plan of all questions."""
-    if first.beside:
+    if first.request.beside:
         yield f"question  {plan.request.question}"
-    roll_up = plan.request.roll_up
-    if roll_up is not None:
-        finer = first.together[roll_up.finer].request.question
+    question = plan.questions[0]
+    if isinstance(question, RolledUp):
+        finer = first.together[question.roll_up.finer].request.question
         yield f"made of   what {finer} keeps for each of its results: no pass over the data"
     yield from _reduced(plan)
     yield from _held(plan)
@@ -121,31 +123,31 @@ def _reduced(plan: Plan) -> Iterator[str]:
         over = [f"windows of {windows}", *(over if layout.reduced else [])]
     yield (
         f"reduce    {', '.join(plan.ops)} over {' and '.join(over)} of {layout.shape}: "
-        f"{layout.elements:,} elements, {size_text(plan.nbytes)}"
+        f"{layout.elements:,} elements, {size_text(plan.scan.nbytes)}"
     )
-    if plan.choosers:
-        names = ", ".join(one.name for one in plan.choosers)
+    if choosers := plan.request.choosers(plan.terms):
+        names = ", ".join(one.name for one in choosers)
         yield f"reads     1: for {names} a block keeps all elements of its outputs"
     several = [one.name for one in plan.bound.statistics if one.monoid.reads > 1]
     if several:
         yield (
             f"reads     {plan.own_reads} at most, for {', '.join(several)}: "
-            f"{size_text(plan.own_reads * plan.nbytes)} in all"
+            f"{size_text(plan.own_reads * plan.scan.nbytes)} in all"
         )
 
 
 def _cut(plan: Plan) -> Iterator[str]:
     """Say into what the work is cut."""
-    unstored = f"; nothing is stored of {plan.unstored:,}" if plan.unstored else ""
-    yield f"leaves    {plan.layout.leaves:,} of at most {size_text(plan.leaf_bytes)}{unstored}"
+    unstored = f"; nothing is stored of {plan.scan.unstored:,}" if plan.scan.unstored else ""
+    yield f"leaves    {plan.layout.leaves:,} of at most {size_text(plan.scan.leaf_bytes)}{unstored}"
 
 
 def _results(plan: Plan) -> Iterator[str]:
     """Say how many results there are, and what holds all of them, if something does."""
     outputs = plan.groups * plan.layout.outputs
-    if plan.request.streams:
-        coarser = plan.request.levels - (not plan.request.modes)
-        levels = f", and {counted(coarser, 'coarser level')}" * (coarser > 0)
+    streamed = plan.request.streamed
+    if streamed is not None:
+        levels = f", and {counted(streamed.coarser, 'coarser level')}" * (streamed.coarser > 0)
         named = ", ".join(plan.request.options.names)
         yield f"results   {outputs:,} of {named}{levels}: they leave tile by tile, none is kept"
     elif outputs > 1:
@@ -158,7 +160,7 @@ def _results(plan: Plan) -> Iterator[str]:
 
 def _held(plan: Plan) -> Iterator[str]:
     """Say which inputs lack axes."""
-    for one in plan.held:
+    for one in plan.request.held:
         axes = "axis" if len(one.axes) == 1 else "axes"
         along = f"along {axes} {', '.join(map(str, one.axes))}" if one.axes else "one for all"
         yield f"broadcast {one.name}, {one.values.dtype}, {along}: {size_text(one.values.nbytes)}"
@@ -174,7 +176,7 @@ def _grouped(plan: Plan) -> Iterator[str]:
         each = (f"{one.axis} ({text})" for one, text in zip(grouping.labels, told, strict=True))
         told = [f"{plan.groups:,}: {' x '.join(each)}"]
     by = f"by labels along {'axis' if len(along) == 1 else 'axes'} {', '.join(map(str, along))}"
-    if plan.request.numbering is not None:
+    if isinstance(plan.request.keys, OwnKeys):
         by = "by the elements' own values"
     yield f"groups    {told[0]}, {by}: {plan.groups * plan.layout.outputs:,} accumulators"
 
@@ -190,9 +192,9 @@ def _one_by_one(plan: Plan) -> Iterator[str]:
     names = dict.fromkeys(
         name for name, one in traits if (one.reads_index if plan.grouping else not one.takes_first)
     )
-    if names and plan.unstored:
+    if names and plan.scan.unstored:
         yield (
-            f"fill values of {plan.unstored:,} of them are reduced one by one: "
+            f"fill values of {plan.scan.unstored:,} of them are reduced one by one: "
             f"{', '.join(names)} may read each index"
         )
 

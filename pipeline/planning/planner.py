@@ -13,12 +13,14 @@ from chunkfold.errors import PlanError
 from chunkfold.ledger.ledger import Ledger
 from chunkfold.planning.blocks import Block, Tree, cut_blocks, fan_in
 from chunkfold.planning.feeding import block_bytes, max_leaf_bytes, readers_per_worker
+from chunkfold.planning.folding import Folding, RolledUp, answers_of, foldings_with
 from chunkfold.planning.in_memory import keepable, refuse_much_between_reads
 from chunkfold.planning.layout import Layout
+from chunkfold.planning.leaf_extremes import SkippedLeaves
 from chunkfold.planning.leaf_objects import StoredLeaves
 from chunkfold.planning.leaves import (
+    LeavesRead,
     larger_leaves,
-    layout_beside,
     layouts_of,
     leaf_bytes,
     leaf_elements,
@@ -26,9 +28,8 @@ from chunkfold.planning.leaves import (
 from chunkfold.planning.memory import most_at_once, result_bytes, ring_slots
 from chunkfold.planning.missing_chunks import refuse_missing
 from chunkfold.planning.plan import Plan
+from chunkfold.planning.questions import first_of
 from chunkfold.planning.request import Request
-from chunkfold.planning.roll_up import with_roll_ups
-from chunkfold.planning.several_questions import first_of
 from chunkfold.planning.span_keys import question_keys
 from chunkfold.planning.spans import LedgerCut, known_leaves
 from chunkfold.planning.tiles import are_rounded
@@ -56,6 +57,7 @@ def make_plan(
     terms: Terms = _ANY,
     *,
     once: bool = False,
+    skipped: SkippedLeaves | None = None,
     ledger: Ledger | None = None,
 ) -> Plan:
     """Plan a reduction for workers.
@@ -71,6 +73,8 @@ def make_plan(
         What is known of the workers.
     once
         Whether the data are to be read once only, if there is memory for what that takes.
+    skipped
+        Leaves that need not be read: nothing in them counts for what was found before.
     ledger
         Where partials are looked for, and kept.
 
@@ -96,21 +100,21 @@ def make_plan(
         request = replace(request, keeping=False)
     if request.reads_again(fp64=terms.fp64):
         keeping = replace(request, keeping=True)
-        if plan := _fitting(keeping, known, terms, most, ledger, once=once):
+        if plan := _fitting(keeping, known, terms, most, skipped, ledger, once=once):
             return plan
     for one in request.together:
         if one.reads_again():
             refuse_much_between_reads(one)
-    if plan := _fitting(request, known, terms, most, ledger):
+    if plan := _fitting(request, known, terms, most, skipped, ledger):
         return plan
     least = min(_layouts(request, terms), key=leaf_elements)
-    plan = _planned(least, request, known, terms, most, None)
+    plan = _planned(request, answers_of(request, terms)(least), known, terms, most, skipped, None)
     allowed = size_text(int(min(limits)))
     if limits[1] < limits[0]:
         allowed += f" ({MEMORY_SHARE:.0%} of its limit of {size_text(terms.memory_limit or 0)})"
     raise PlanError(
         f"{plan.name}: a worker needs {size_text(plan.memory.total)}, but may use only "
-        f"{allowed}, even with leaves of {size_text(plan.leaf_bytes)}: use "
+        f"{allowed}, even with leaves of {size_text(plan.scan.leaf_bytes)}: use "
         + "fewer workers, " * (terms.workers > 1)
         + "more memory, or smaller chunks or selections"
         + _hint(plan)
@@ -122,15 +126,19 @@ def _fitting(
     listings: tuple[Listing | None, ...],
     terms: Terms,
     most: float,
+    skipped: SkippedLeaves | None,
     ledger: Ledger | None,
     *,
     once: bool = False,
 ) -> Plan | None:
     """Return the best plan that takes no more than so many bytes of a worker; None if none does."""
-    if request.beside or request.roll_up:
-        request = with_roll_ups(request, terms)
+    answers = answers_of(request, terms)
     ways, staged = partial(_layouts, request, terms), partial(_staged, request.sources)
-    larger = larger_leaves(request, terms, partial(_cut, request), LEAF_BYTES)
+
+    def folded(layout: Layout) -> list[Folding]:
+        return [one for one in answers(layout) if isinstance(one, Folding)]
+
+    larger = larger_leaves(request, terms, partial(_cut, request), folded, LEAF_BYTES)
     likely = itertools.chain(
         [] if larger is None else [larger],
         # First those that leave as much again for what is beside it.
@@ -140,7 +148,7 @@ def _fitting(
     for layout in likely:
         if request.keeping and not keepable(request, layout, terms, once=once):
             continue
-        plan = _planned(layout, request, listings, terms, most, ledger)
+        plan = _planned(request, answers(layout), listings, terms, most, skipped, ledger)
         # Memory that is short is better spent on readers than on larger leaves.
         spared = layout is larger and (plan.threads, plan.readers) < (terms.threads, terms.readers)
         if plan.memory.total <= most and not spared:
@@ -155,7 +163,7 @@ def fitted(plan: Plan, terms: Terms) -> Plan:
     """
     if plan.terms == terms and plan.ledger is None:
         return plan
-    return make_plan(plan.request, plan.listings, terms, ledger=plan.ledger)
+    return make_plan(plan.request, plan.scan.listings, terms, ledger=plan.ledger)
 
 
 def refuse_many_leaves(request: Request) -> None:
@@ -214,30 +222,32 @@ def _staged(sources: tuple[Source, ...], layout: Layout) -> int:
 
 
 def _planned(
-    layout: Layout,
     request: Request,
+    questions: tuple[Folding | RolledUp, ...],
     listings: tuple[Listing | None, ...],
     terms: Terms,
     most: float,
+    skipped: SkippedLeaves | None,
     ledger: Ledger | None,
 ) -> Plan:
     """Plan a reduction whose leaves are given, with as much at once as `most` bytes allow."""
-    sources, groups, accumulator = request.sources, request.groups, request.accumulator(terms)
+    sources, groups = request.sources, request.groups
+    layout, accumulator = questions[0].layout, questions[0].accumulator
     most_of_leaf = leaf_bytes(sources, layout)
     _refuse_many(request, layout)
     stored = StoredLeaves.of(layout, sources, listings)
     readers = READERS[1] if any(s.remote for s in sources) else readers_per_worker(request, terms)
     partial_bytes = accumulator.nbytes * groups * layout.most_outputs
     costs, decoded = stored.costs(accumulator, groups), stored.decoded
-    passed = None if request.passed is None else request.passed.of(layout)
+    passed = None if skipped is None else skipped.of(layout)
     if passed is not None:
         costs, decoded = costs * ~passed, decoded * ~passed
-    leaving = result_bytes(request, layout) if request.streams else 0
-    whole = request.keeping or request.levels > 1 or bool(request.modes)
+    leaving, streamed = result_bytes(request, layout), request.streamed
+    whole = request.keeping or (streamed is not None and streamed.coarser > 0)
     blocks: tuple[Block, ...] = ()
     if layout.elements and ledger is not None:
-        questions = question_keys(request, layout, listings, terms)
-        cut = LedgerCut(ledger, questions, any(source.remote for source in sources))
+        keys = question_keys(request, layout, listings, terms)
+        cut = LedgerCut(ledger, keys, any(source.remote for source in sources))
         blocks = cut.blocks(costs, stored.unstored, terms.workers, partial_bytes, whole=whole)
         decoded = decoded * ~known_leaves(layout, blocks)
     elif layout.elements:
@@ -255,36 +265,26 @@ def _planned(
         )
     runs = Counter(block.tiles for block in blocks)
     tree = Tree(max(runs.values(), default=1), fan_in(partial_bytes))
-    at_once = most_at_once(request, layout, terms, tree, len(runs), readers, leaving, most)
-    plan = Plan(
+    at_once = most_at_once(request, questions, terms, tree, len(runs), readers, leaving, most)
+    if not at_once.by_rows:
+        questions = foldings_with(questions, rows_first=False)
+    if ledger is not None:  # which keeps partials, not results
+        questions = foldings_with(questions, finishing=None)
+    return Plan(
         request=request,
         terms=terms,
-        accumulator=accumulator,
-        layout=layout,
+        questions=questions,
         blocks=blocks,
-        leaf_bytes=most_of_leaf,
-        nbytes=round(decoded.sum()),
-        passed=0 if passed is None else int(layout.leaf_elements()[passed].sum()),
-        unstored=int((stored.unstored & (layout.leaf_elements() > 0)).sum()),
-        memory=at_once.memory,
-        threads=at_once.threads,
-        readers=at_once.readers,
-        by_rows=at_once.by_rows,
+        scan=LeavesRead(
+            most_of_leaf,
+            round(decoded.sum()),
+            unstored=int((stored.unstored & (layout.leaf_elements() > 0)).sum()),
+            passed=0 if passed is None else int(layout.leaf_elements()[passed].sum()),
+            listings=listings,
+        ),
+        at_once=at_once,
         tree=tree,
-        listings=listings,
         ledger=ledger,
-    )
-    return replace(plan, beside=tuple(_planned_beside(one, plan) for one in request.beside))
-
-
-def _planned_beside(request: Request, first: Plan) -> Plan:
-    """Return the plan of a question that the blocks of another's answer."""
-    return replace(
-        first,
-        request=request,
-        accumulator=request.accumulator(first.terms),
-        layout=layout_beside(request, first.layout),
-        blocks=(),
     )
 
 

@@ -77,6 +77,22 @@ class FactoredWeights:
     factoring: Factoring
     weights: BroadcastInput
 
+    @classmethod
+    def of(
+        cls,
+        accumulator: Accumulator,
+        layout: Layout,
+        held: Sequence[BroadcastInput],
+        staged: int,
+    ) -> FactoredWeights | None:
+        """Return the rows of a layout; None if something else than exact sums is weighed."""
+        weights, *others = held
+        found = factoring(accumulator, staged)
+        if found is None:
+            return None
+        rows = Rows.of(layout, weights.axes, Inputs(staged=staged, held=tuple(others)))
+        return cls(rows, found, weights)
+
     @property
     def folded(self) -> Accumulator:
         """Accumulator that a row is folded into, without its weight."""
@@ -130,14 +146,10 @@ def factored_weights(
     """
     if layout.coarsened or not applies(PlanRule.FACTORED_WEIGHTS):
         return None
-    weights, *others = held
-    rows = Rows.of(layout, weights.axes, Inputs(staged=staged, held=tuple(others)))
-    if rows.elements < LEAST_WEIGHED or rows.of_tile > MOST_ROWS:
+    made = FactoredWeights.of(accumulator, layout, held, staged)
+    if made is None or made.rows.elements < LEAST_WEIGHED or made.rows.of_tile > MOST_ROWS:
         return None
-    found = factoring(accumulator, staged)
-    if found is None or not np.isfinite(weights.values).all():
-        return None
-    return FactoredWeights(rows, found, weights)
+    return made if np.isfinite(made.weights.values).all() else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +160,19 @@ class LabelledRows:
     folded: Accumulator
     keys: Keys
     left_out: ClassVar[None] = None
+
+    @classmethod
+    def of(
+        cls,
+        accumulator: Accumulator,
+        layout: Layout,
+        keys: Keys,
+        held: Sequence[BroadcastInput],
+        staged: int,
+    ) -> LabelledRows:
+        """Return the rows of a layout."""
+        inputs = Inputs(accumulator.uses_index, staged, tuple(held))
+        return cls(Rows.of(layout, keys.axes, inputs), accumulator, keys)
 
     @property
     def whole(self) -> Accumulator:
@@ -182,8 +207,7 @@ def labelled_rows(
         return None
     if not applies(PlanRule.LABELLED_ROWS):
         return None
-    inputs = Inputs(accumulator.uses_index, staged, tuple(held))
-    made = LabelledRows(Rows.of(layout, keys.axes, inputs), accumulator, keys)
+    made = LabelledRows.of(accumulator, layout, keys, held, staged)
     rows = made.rows
     if (
         rows.elements < LEAST_GROUPED
@@ -217,3 +241,18 @@ def preaggregated(
     if keys is not None:
         return labelled_rows(accumulator, layout, keys, held, staged, kinds)
     return factored_weights(accumulator, layout, held, staged) if held else None
+
+
+def rows_of(
+    accumulator: Accumulator,
+    layout: Layout,
+    held: Sequence[BroadcastInput],
+    staged: int,
+    keys: AnyKeys | None,
+) -> Preaggregation:
+    """Return the rows of a layout that planning has chosen to fold first; as `preaggregated`."""
+    if isinstance(keys, Keys):
+        return LabelledRows.of(accumulator, layout, keys, held, staged)
+    made = FactoredWeights.of(accumulator, layout, held, staged)
+    assert made is not None
+    return made

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from chunkfold.grid import Axis, Taken
 from chunkfold.kernels import Accumulator, Bound, Packing, bind
 from chunkfold.kernels.accumulator.chooser import Chooser
 from chunkfold.planning.broadcast_inputs import BroadcastInput
-from chunkfold.planning.grouping import AnyKeys, Grouping, OwnKeys
+from chunkfold.planning.grouping import AnyKeys, Grouping
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.options import Options
 from chunkfold.planning.preaggregation import Preaggregation, preaggregated
@@ -24,9 +24,28 @@ from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.data_arrays import DataArrays
 from chunkfold.sources.source import Source
 
-if TYPE_CHECKING:
-    from chunkfold.planning.leaf_extremes import SkippedLeaves
-    from chunkfold.planning.roll_up import RollUp
+
+@dataclass(frozen=True)
+class Streamed:
+    """The form in which results leave as soon as they are computed, tile by tile."""
+
+    levels: int = 1
+    """Levels of results: each after the first is of windows of the one before, of equal size."""
+    modes: tuple[int, ...] = ()
+    """By how much each level is coarser along each axis, where levels have the most frequent
+    elements of windows: of results, which are not written; empty if they do not."""
+    rounded_to: np.dtype | None = None
+    """Dtype that results leave in, if it is another than theirs."""
+
+    @property
+    def coarser(self) -> int:
+        """Number of levels that are coarser than results."""
+        return self.levels - (not self.modes)
+
+    def factors(self, chosen: Sequence[Axis], axes: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+        """Return by how much each coarser level is than the one before, along some axes."""
+        each = self.modes or [axis.window or 1 for axis in chosen]
+        return (tuple(each[n] for n in axes),) * self.coarser
 
 
 @dataclass(frozen=True)
@@ -51,25 +70,14 @@ class Request:
     """True if blocks keep all elements of an output, to choose some: decided by planning."""
     data_arrays: DataArrays | None = None
     """The sources as arrays of xarray, if they were given so."""
-    streams: bool = False
-    """True if results leave as soon as they are computed, tile by tile: none is kept."""
-    levels: int = 1
-    """Levels of results: each after the first is of windows of the one before, of equal size."""
-    modes: tuple[int, ...] = ()
-    """By how much each level is coarser along each axis, where levels have the most frequent
-    elements of windows: of results, which are not written; empty if they do not."""
-    rounded_to: np.dtype | None = None
-    """Dtype that results leave in, if it is another than theirs."""
+    streamed: Streamed | None = None
+    """How results leave as soon as they are computed, tile by tile: none is kept; None: all are."""
     question: str = ""
     """Its name, if several were asked together."""
     questions: tuple[str, ...] = ()
     """Names of all that were asked together, in order; empty if one was asked alone."""
     beside: tuple[Request, ...] = ()
     """The other questions: each has the same sources and the same selection."""
-    roll_up: RollUp | None = None
-    """The way to make it of the accumulators of another question: decided by planning."""
-    passed: SkippedLeaves | None = None
-    """Leaves that need not be read: nothing in them counts for what was found before."""
 
     @property
     def name(self) -> str:
@@ -86,19 +94,6 @@ class Request:
         """Results of each output."""
         return 1 if self.grouping is None else self.grouping.count
 
-    @cached_property
-    def numbering(self) -> Accumulator | None:
-        """Accumulator that numbers elements grouped by their own values; None if none are.
-
-        Raises
-        ------
-        ChunkfoldError
-            If elements are of another kind than the edges of their groups.
-        """
-        if not isinstance(self.keys, OwnKeys):
-            return None
-        return self.keys.accumulator(self.sources[0].dtype, self.packings[0], self.name)
-
     @property
     def together(self) -> tuple[Request, ...]:
         """All questions that were asked together, this one first."""
@@ -107,16 +102,6 @@ class Request:
     def reads_again(self, *, fp64: bool = True) -> bool:
         """Tell if the data may be read more than once, by devices that have float64 or not."""
         return any(one.monoid.reads > 1 for one in self.bound(fp64=fp64).statistics)
-
-    def factors(self, axes: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-        """Return by how much each level is coarser than the one before, along some axes.
-
-        The first one that is coarser is than results.
-        """
-        if self.modes:
-            return (tuple(self.modes[n] for n in axes),) * self.levels
-        each = tuple(self.chosen[n].window or 1 for n in axes)
-        return (each,) * (self.levels - 1)
 
     @property
     def outputs(self) -> int:
@@ -151,7 +136,7 @@ class Request:
         return bound.accumulator.for_outputs(self.groups * self.outputs)
 
     def choosers(self, terms: Terms) -> tuple[Chooser, ...]:
-        """Return the choosers among the elements of each output, where blocks keep them."""
+        """Return what is chosen of elements that are kept; empty if none are."""
         each = (one.chooser for one in self.bound(fp64=terms.fp64).statistics)
         return tuple(one for one in each if one is not None)
 

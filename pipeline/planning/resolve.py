@@ -23,12 +23,11 @@ from chunkfold.planning.broadcast_inputs import (
 )
 from chunkfold.planning.by_coordinates import by_positions, refuse_nothing, with_lists
 from chunkfold.planning.coarsening import coarsened
-from chunkfold.planning.grouping import grouping_of
+from chunkfold.planning.grouping import OwnKeys, grouping_of
 from chunkfold.planning.options import Options
 from chunkfold.planning.planner import refuse_many_leaves
-from chunkfold.planning.questions import check_questions, of_question
+from chunkfold.planning.questions import check_questions, of_question, refuse_other_windows
 from chunkfold.planning.request import Request, in_storage_order
-from chunkfold.planning.several_questions import refuse_other_windows
 from chunkfold.selections import select
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.aligning import coordinates_of, find_alignment, refuse_other_coordinates
@@ -69,6 +68,7 @@ def asked(
         with _named(request.question):
             _refuse_undefined(request)
             _refuse_empty(request)
+    requests = tuple(map(_numbered, requests))
     refuse_many_leaves(requests[0])
     if not alone:
         requests = tuple(replace(one, questions=tuple(each)) for one in requests)
@@ -78,6 +78,16 @@ def asked(
 def _named(question: str) -> AbstractContextManager[None]:
     """Name the question in errors, if several are asked."""
     return of_question(question) if question else nullcontext()
+
+
+def _numbered(request: Request) -> Request:
+    """Return a request whose elements are numbered by their own values, if these group them."""
+    grouping = request.grouping
+    if grouping is None or not isinstance(grouping.keys, OwnKeys):
+        return request
+    with _named(request.question):
+        keys = grouping.keys.numbered(request.sources[0].dtype, request.packings[0], request.name)
+    return replace(request, grouping=replace(grouping, keys=keys))
 
 
 def _dated(requests: Sequence[Request]) -> tuple[Request, ...]:
@@ -252,7 +262,7 @@ def _refuse_undefined(request: Request) -> None:
     except MonoidError as error:
         named = request.data_arrays or request
         raise MonoidError(f"{named.name}: {error}") from error.__cause__
-    if request.numbering is not None and request.reads_again():
+    if isinstance(request.keys, OwnKeys) and request.reads_again():
         several = [s.monoid.as_written for s in request.bound().statistics if s.monoid.reads > 1]
         raise PlanError(
             f"{', '.join(several)} of {request.name} is read several times, which groups by bins "

@@ -133,27 +133,22 @@ def _with_limbs(field: BoundField, *, by_name: bool) -> BoundField:
     return limbed if by_name else replace(limbed, name="")
 
 
-def with_roll_ups(request: Request, terms: Terms) -> Request:
-    """Return questions that say of which other each is made, where it can be and is less work.
+def roll_ups(requests: Sequence[Request], terms: Terms) -> list[RollUp | None]:
+    """Return for each question of which other it is made, where it can be and is less work.
 
-    Elements are folded for the request itself in any case. A question may be made of one that is
-    made of another in its turn.
+    Elements are folded for the first one in any case. A question may be made of one that is made of
+    another in its turn.
     """
-    requests, made = request.together, dict[int, RollUp | None]()
+    made = dict[int, RollUp | None]()
     sizes = [one.groups * one.outputs for one in requests]
-    # The request itself, and then whoever has most outputs: a question is made of one before it.
+    # The first one, and then whoever has most outputs: a question is made of one before it.
     order = sorted(range(len(requests)), key=lambda n: (n > 0, -sizes[n]))
     for place, own in enumerate(order[1:], 1):
         smallest_first = sorted(order[:place], key=sizes.__getitem__)
         each = (_made_of(requests, own, finer, terms) for finer in smallest_first)
         found = each if applies(PlanRule.ROLL_UP) else ()
         made[own] = next((one for one in found if one is not None), None)
-    first, *others = (_with(one, made.get(n)) for n, one in enumerate(requests))
-    return replace(first, beside=tuple(others)) if others else first
-
-
-def _with(request: Request, roll_up: RollUp | None) -> Request:
-    return request if request.roll_up is roll_up else replace(request, roll_up=roll_up)
+    return [made.get(n) for n in range(len(requests))]
 
 
 def _made_of(
@@ -184,7 +179,10 @@ def _is_of_whole_outputs(own: Request, finer: Request) -> bool:
     if keys is not None and (not isinstance(keys, Keys) or {*keys.axes} & {*finer.reduced}):
         return False
     if any(
-        r.streams or r.keeping or r.reads_again() or any(axis.window for axis in r.chosen)
+        r.streamed is not None
+        or r.keeping
+        or r.reads_again()
+        or any(axis.window for axis in r.chosen)
         for r in (own, finer)
     ):
         return False

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,8 +22,7 @@ from chunkfold.planning.rules import PlanRule, applies
 
 if TYPE_CHECKING:
     from chunkfold.planning.layout import Layout
-    from chunkfold.planning.plan import Plan
-    from chunkfold.planning.request import Request
+    from chunkfold.planning.request import Request, Streamed
     from chunkfold.planning.workers import Terms
 
 
@@ -73,21 +72,8 @@ class TileFinishing:
     """For each coarser level how many outputs of the one before are one, along the kept axes."""
     modes: bool = False
     """True if levels have the most frequent results of windows, and results are no level."""
-
-    @classmethod
-    def of(cls, plan: Plan) -> TileFinishing:
-        """Return how the results of a plan are finished, each op by itself."""
-        layout, request = plan.layout, plan.request
-        return cls(
-            plan.accumulator,
-            plan.bound.statistics,
-            layout.by_window,
-            layout.reduced_by_window,
-            request.keys is not None,
-            request.rounded_to,
-            request.factors(layout.kept),
-            bool(request.modes),
-        )
+    by_kernels: Levels | None = None
+    """The levels that kernels make of tiles that are one leaf, if they can."""
 
     def finished(
         self, tile: int, shape: tuple[int, ...], partial: Partial, combine: Combine | None = None
@@ -145,18 +131,33 @@ def are_rounded(request: Request, terms: Terms, layout: Layout, accumulator: Acc
         and not terms.kinds <= _SHARING
         and request.groups * layout.most_outputs >= LEAST_OUTPUTS
         and layout.elements > 0
-        and not request.streams
+        and request.streamed is None
         and not request.questions
         and all(one.rounding(accumulator) is not None for one in statistics)
     )
 
 
-def finishing_of(plan: Plan) -> TileFinishing | None:
+def finishing_of(
+    request: Request, terms: Terms, layout: Layout, accumulator: Accumulator
+) -> TileFinishing | None:
     """Return how blocks finish tiles that are whole there; None if they leave partials."""
-    if plan.ledger is not None:
-        return None
-    rounded = are_rounded(plan.request, plan.terms, plan.layout, plan.accumulator)
-    return TileFinishing.of(plan) if plan.request.streams or rounded else None
+    finishing = TileFinishing(
+        accumulator,
+        request.bound(fp64=terms.fp64).statistics,
+        layout.by_window,
+        layout.reduced_by_window,
+        request.keys is not None,
+    )
+    streamed = request.streamed
+    if streamed is None:
+        return finishing if are_rounded(request, terms, layout, accumulator) else None
+    return replace(
+        finishing,
+        dtype=streamed.rounded_to,
+        factors=streamed.factors(request.chosen, layout.kept),
+        modes=bool(streamed.modes),
+        by_kernels=kernel_levels(request, streamed, terms, layout, accumulator),
+    )
 
 
 def coarser(
@@ -170,6 +171,11 @@ def coarser(
 
     As exact as the elements themselves: nothing was rounded.
     """
+    firsts = itertools.product(*map(range, factors))
+    windows = [
+        tuple(slice(n, None, factor) for n, factor in zip(first, factors, strict=True))
+        for first in firsts
+    ]
     made = tuple(-(-n // factor) for n, factor in zip(shape, factors, strict=True))
     padded = tuple(n * factor for n, factor in zip(made, factors, strict=True))
     if padded == tuple(shape) and not partial.wide and isinstance(partial.count, int):
@@ -179,23 +185,21 @@ def coarser(
         }
         parts = [
             Partial(
-                {n: _flat(grid[window], len(shape)) for n, grid in grids.items()}, {}, partial.count
+                {
+                    n: grid[window].reshape(-1, *grid.shape[len(shape) :])
+                    for n, grid in grids.items()
+                },
+                {},
+                partial.count,
             )
-            for window in _strided(factors)
+            for window in windows
         ]
         return combine(accumulator, parts), made
     # Behind the last output stands what changes nothing.
     numbers = np.full(padded, partial.outputs)
     numbers[tuple(map(slice, shape))] = np.arange(partial.outputs).reshape(shape)
-    parts = [
-        taken(accumulator, partial, numbers[window].reshape(-1)) for window in _strided(factors)
-    ]
+    parts = [taken(accumulator, partial, numbers[window].reshape(-1)) for window in windows]
     return combine(accumulator, parts), made
-
-
-def _strided(factors: Sequence[int]) -> Iterator[tuple[slice, ...]]:
-    for firsts in itertools.product(*map(range, factors)):
-        yield tuple(slice(n, None, factor) for n, factor in zip(firsts, factors, strict=True))
 
 
 def _flat(grid: np.ndarray, axes: int) -> np.ndarray:
@@ -257,30 +261,29 @@ def _counted(statistic: Statistic, whole: Partial) -> np.ndarray | None:
     return whole.arrays[slots[0]] if slots else None
 
 
-def kernel_levels(plan: Plan) -> Levels | None:
+def kernel_levels(
+    request: Request, streamed: Streamed, terms: Terms, layout: Layout, accumulator: Accumulator
+) -> Levels | None:
     """Return what kernels make of elements where a tile is one leaf; None if they cannot.
 
     They make what partials are finished to, bit by bit, or say that they may not have.
     """
-    request, layout = plan.request, plan.layout
     options, (source, *others) = request.options, request.sources
-    if not applies(PlanRule.DEVICE_LEVELS):
+    if not applies(PlanRule.DEVICE_LEVELS) or streamed.modes:  # of elements as they are
         return None
     if others or request.held or request.keys is not None or layout.reduced or layout.gathers:
         return None
-    if request.modes:  # which are of elements as they are
-        return None
-    if len(options.monoids) > 1 or not plan.terms.fp64 or options.skips:
+    if len(options.monoids) > 1 or not terms.fp64 or options.skips:
         return None
     (monoid,), (name,) = options.monoids, options.names
     plain = options.cast is None and options.initial is None and not any(request.packings)
     if not plain or name not in OPS or monoid != CATALOGUE[name]:
         return None
     dtype = source.dtype
-    if any(plan.accumulator.swapped) or (dtype.kind == "f" and not options.exact):
+    if any(accumulator.swapped) or (dtype.kind == "f" and not options.exact):
         return None
-    if name == "mean" and dtype.kind != "f" and request.rounded_to != dtype:
+    if name == "mean" and dtype.kind != "f" and streamed.rounded_to != dtype:
         return None
     factors = tuple(axis.window or 1 for axis in request.chosen)
-    made = Levels(name, np.dtype(dtype).name, factors, request.levels)
+    made = Levels(name, np.dtype(dtype).name, factors, streamed.levels)
     return made if made.able else None

@@ -24,8 +24,8 @@ def kernels_of(
 
     Without `by_rows` they fold elements, even if the work folds rows first.
     """
-    by_rows &= work.rowwise is not None
-    if work.keys is not None and not by_rows:
+    by_rows &= work.first.rowwise is not None
+    if work.first.keys is not None and not by_rows:
         return frozenset({way_of(output_box.outputs)})
     boxes = boxes_of(work, output_box, buffer_bytes, by_rows=by_rows)
     return frozenset(FOLDS if boxes is None else (box.kernel for box in boxes))
@@ -33,12 +33,12 @@ def kernels_of(
 
 def secondary_window(work: Work, tile: int, place: Slices) -> OutputBox:
     """Return the outputs of a secondary question that a read of the first one reaches."""
-    return OutputBox(tile, (), place, by_cell=work.skips)
+    return OutputBox(tile, (), place, by_cell=work.scan.skips)
 
 
 def secondary_kernels(work: Work, window: OutputBox, buffer_bytes: int) -> frozenset[str]:
     """Return the kernels that fold reads of the first question into outputs of a secondary one."""
-    if window.outputs == 1 and work.keys is None and work.rowwise is None:
+    if window.outputs == 1 and work.first.keys is None and work.first.rowwise is None:
         return ONE_OUTPUT  # whatever the shape of a read
     return kernels_of(work, window, buffer_bytes)
 
@@ -53,10 +53,10 @@ def boxes_of(
     Kernels depend on the lengths along axes only by whether these are 1 or the whole axis: so the
     least and the largest length along each axis stand for all others.
     """
-    by_rows &= work.rowwise is not None
-    if work.keys is not None and not by_rows:
+    by_rows &= work.first.rowwise is not None
+    if work.first.keys is not None and not by_rows:
         return []
-    layout = work.layout
+    first, layout = work.first, work.first.layout
     lengths = [axis.lengths[axis.lengths > 0] for axis in layout.axes]
     sizes = [{int(along.min()), int(along.max())} for along in lengths]
     cut_axes = [n for n, axis in enumerate(layout.axes) if n in layout.reduced or axis.split]
@@ -67,11 +67,11 @@ def boxes_of(
         if axis not in cut_axes:
             along = layout.elements_along(axis, tile[axis], place)
             sizes[axis] = {along.stop - along.start}
-    cut = output_box.by_cell or work.leaf_bytes > buffer_bytes
+    cut = output_box.by_cell or work.scan.leaf_bytes > buffer_bytes
     if cut or math.prod(map(len, sizes)) > _MOST_SHAPES:
         return None
     pieces = layout.leaf(0, 0)
-    box_of = work.folded_box if by_rows else work.box
+    box_of = first.folded_box if by_rows else first.box
     return [
         box_of(pieces, [slice(0, size) for size in shape]) for shape in itertools.product(*sizes)
     ]

@@ -21,6 +21,7 @@ from chunkfold.grid import Piece, Taken
 from chunkfold.kernels import Box, KeyedBox
 from chunkfold.kernels.geometry import OutputRun
 from chunkfold.planning.blocks import Block
+from chunkfold.planning.folding import Folding
 from chunkfold.planning.rows import RowsRead
 from chunkfold.planning.work import Work
 from chunkfold.reading.tile_leaves import Absent, ImplicitFill, TileLeaf, leaves_to_read
@@ -122,7 +123,7 @@ class Share:
 def shares_of(work: Work, block: Block, buffer_bytes: int, missed: Absent) -> Iterator[Share]:
     """Yield the work of a block, tile by tile; for `missed` see `leaves_to_read`."""
     for tile in range(*block.tiles):
-        boxes = work.layout.alike(tile)
+        boxes = work.first.layout.alike(tile)
         for number, place in enumerate(boxes, 1):
             leaves, implicit = leaves_to_read(work, block, tile, place, missed)
             output_boxes = output_boxes_within(work, tile, place, leaves, buffer_bytes)
@@ -132,7 +133,7 @@ def shares_of(work: Work, block: Block, buffer_bytes: int, missed: Absent) -> It
 
 def all_outputs(work: Work, tile: int, leaves: Sequence[TileLeaf]) -> OutputBox:
     """Return all outputs of a tile."""
-    return OutputBox(tile, leaves, tuple(slice(0, n) for n in work.layout.tile_shape(tile)))
+    return OutputBox(tile, leaves, tuple(slice(0, n) for n in work.first.layout.tile_shape(tile)))
 
 
 def output_boxes_within(
@@ -153,9 +154,10 @@ def output_boxes_by_cell(
     work: Work, tile: int, place: Slices, leaves: Sequence[TileLeaf], buffer_bytes: int
 ) -> list[OutputBox]:
     """Cut the same so that each cell has elements for all outputs of a box, or for none."""
-    pieces = zip(work.layout.kept, work.layout.tile_pieces(tile), place, strict=True)
+    layout = work.first.layout
+    pieces = zip(layout.kept, layout.tile_pieces(tile), place, strict=True)
     cuts = [
-        overlaps(work.layout.output_cuts(axis, one, work.grids_along(axis)), box)
+        overlaps(layout.output_cuts(axis, one, work.scan.grids_along(axis)), box)
         for axis, one, box in pieces
     ]
     whole = [OutputBox(tile, leaves, each, by_cell=True) for each in itertools.product(*cuts)]
@@ -174,10 +176,10 @@ def reads_of(
     Leaves are cut at boundaries of cells, if these fit. All reads, or a share of them: every
     `of`-th from the `number`-th on.
     """
-    layout, found = work.layout, itertools.count()
+    first, layout, found = work.first, work.first.layout, itertools.count()
     cut_axes = _cut_axes(work, output_box)
-    indexed = work.accumulator.uses_index
-    placed = indexed or work.keys or work.held or work.choosers or work.folded_beside
+    indexed = first.accumulator.uses_index
+    placed = indexed or first.keys or first.held or first.choosers or work.folded_secondary
     whole_run = output_box.outputs == 1 and not placed
     in_turn = whole_run and all_in_turn(work)
     for leaf in output_box.leaves:
@@ -189,7 +191,7 @@ def reads_of(
                 within = list(whole)
                 for n, along in zip(cut_axes, slab, strict=True):
                     within[n] = along
-                fold_input = fold_input_of(work, pieces, within)
+                fold_input = fold_input_of(first, pieces, within)
                 yield Read(
                     region=tuple(map(Piece.taken, pieces, within)),
                     within=tuple(within),
@@ -198,14 +200,14 @@ def reads_of(
                     absent=leaf.absent,
                     known=leaf.known,
                     in_turn=in_turn,
-                    kept=work.kept_box(pieces, within),
+                    kept=first.kept_box(pieces, within),
                     leaf=(output_box.tile, leaf.number),
                 )
 
 
 def _cut_axes(work: Work, output_box: OutputBox) -> list[int]:
     """Return the axes along which leaves may be cut: all elements along them have one output."""
-    layout = work.layout
+    layout = work.first.layout
     kept = zip(layout.kept, output_box.shape, strict=True)
     alone = [n for n, outputs in kept if outputs == 1 and layout.axes[n].window]
     return sorted([*layout.reduced, *alone])
@@ -215,7 +217,7 @@ def _boxes(
     work: Work, output_box: OutputBox, leaf: TileLeaf, pieces: Sequence[Piece], axes: Sequence[int]
 ) -> Iterable[Slices]:
     """Return the boxes of a leaf that are read for a box of outputs."""
-    layout = work.layout
+    layout = work.first.layout
     along = [slice(0, piece.length) for piece in pieces]
     for n, outputs in zip(layout.kept, output_box.place, strict=True):
         along[n] = layout.elements_along(n, pieces[n], outputs)
@@ -233,14 +235,14 @@ def _boxes(
     )
 
 
-def fold_input_of(work: Work, pieces: Sequence[Piece], within: Sequence[slice]) -> FoldInput:
+def fold_input_of(question: Folding, pieces: Sequence[Piece], within: Sequence[slice]) -> FoldInput:
     """Return the geometry of a box of a leaf for the folds of a question."""
     keyed = rows = None
-    if work.keys is not None:
-        keyed = work.keyed_box(pieces, within), work.keys.place(pieces, within)
-    if work.rowwise is not None:
-        rows = work.rowwise.rows.read(pieces, within)
-    return FoldInput(extents_of(within), work.box(pieces, within), keyed, rows)
+    if question.keys is not None:
+        keyed = question.keyed_box(pieces, within), question.keys.place(pieces, within)
+    if question.rowwise is not None:
+        rows = question.rowwise.rows.read(pieces, within)
+    return FoldInput(extents_of(within), question.box(pieces, within), keyed, rows)
 
 
 def _slabs(
@@ -258,22 +260,22 @@ def _slabs(
 
 def _cut_within(work: Work, axis: int, piece: Piece, along: slice) -> list[slice]:
     """Cut some elements of a piece at boundaries of cells."""
-    return overlaps(piece.cut(work.grids_along(axis)), along)
+    return overlaps(piece.cut(work.scan.grids_along(axis)), along)
 
 
 def all_in_turn(work: Work) -> bool:
     """Return whether all sources can decode their chunks one after another, in the same order."""
-    sources = work.sources
+    sources = work.scan.sources
     return (
-        not work.layout.gathers
+        not work.first.layout.gathers
         and sources[0].in_turn is not None
         and len({source.in_turn for source in sources}) == 1
     )
 
 
 def _itemsize(work: Work) -> int:
-    return max(source.dtype.itemsize for source in work.sources)
+    return max(source.dtype.itemsize for source in work.scan.sources)
 
 
 def _output_bytes(work: Work) -> int:
-    return _itemsize(work) * work.layout.per_output()
+    return _itemsize(work) * work.first.layout.per_output()

@@ -11,7 +11,9 @@ import numpy as np
 from chunkfold.boxes import Slices, elements_of, extents_of
 from chunkfold.grid import Piece
 from chunkfold.planning.blocks import Block
+from chunkfold.planning.folding import Folding
 from chunkfold.planning.group_keys import Keys
+from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_objects import SPARSE, expected_objects
 from chunkfold.planning.work import Work
 from chunkfold.sources.source import Source
@@ -69,11 +71,12 @@ def leaves_to_read(
     """
     needed = ~block.passed_parts(tile)
     numbers, absent = np.arange(*block.parts)[needed], block.unstored_parts(tile)[needed]
-    outputs, itemsizes = elements_of(place), [s.dtype.itemsize for s in work.sources]
-    depths = work.layout.part_depths(tile, numbers, place)
+    outputs, itemsizes = elements_of(place), [s.dtype.itemsize for s in work.scan.sources]
+    question, layout = work.first, work.first.layout
+    depths = layout.part_depths(tile, numbers, place)
     fills_implicitly, implicit, leaves = work.fills_implicitly, 0, list[TileLeaf]()
-    of_groups = None if work.keys is None else np.zeros(work.groups, np.int64)
-    first = work.accumulator.uses_index
+    of_groups = None if question.keys is None else np.zeros(question.groups, np.int64)
+    first = question.accumulator.uses_index
     """True until the first missing element is read."""
     for number, lacks, depth in zip(
         numbers.tolist(), absent.tolist(), depths.tolist(), strict=True
@@ -83,54 +86,51 @@ def leaves_to_read(
         if lacks and fills_implicitly and not first:
             implicit += depth
             if of_groups is not None:
-                of_groups += _of_groups(work, tile, number)
+                of_groups += _of_groups(question, tile, number)
             continue
         known = expected_objects(
-            work.layout,
-            work.sources,
-            work.listings,
+            layout,
+            work.scan.sources,
+            work.scan.listings,
             block,
             tile,
             number,
             missed,
-            needed=work.wants_all,
+            needed=work.scan.wants_all,
         )
         shares, cells = [float(not lacks)] * len(known), _ALL
         if lacks and fills_implicitly:
-            pieces = work.layout.leaf(tile, number)
-            first, cells = False, (_first(work, [slice(0, piece.length) for piece in pieces]),)
-        elif not lacks and any(map(_sparse, work.sources, known)):
+            pieces = layout.leaf(tile, number)
+            first, cells = False, (_first(layout, [slice(0, piece.length) for piece in pieces]),)
+        elif not lacks and any(map(_sparse, work.scan.sources, known)):
             shares, cells = _stored_cells(work, known, tile, number)
-        read = depth if cells is None else sum(_depth(work, tile, cell, place) for cell in cells)
+        read = depth if cells is None else sum(_depth(layout, tile, cell, place) for cell in cells)
         implicit += depth - read
         if of_groups is not None and read < depth:
-            of_groups += _of_groups(work, tile, number, cells or ())
+            of_groups += _of_groups(question, tile, number, cells or ())
         nbytes = round(outputs * depth * np.dot(shares, itemsizes))
         leaves.append(TileLeaf(number, read * outputs, nbytes, lacks, known, cells))
     return tuple(leaves), ImplicitFill(implicit, of_groups)
 
 
-def _depth(work: Work, tile: int, cell: Slices, place: Slices) -> int:
+def _depth(layout: Layout, tile: int, cell: Slices, place: Slices) -> int:
     """Return the number of elements of a leaf's cell for each output of a box."""
-    layout, pieces = work.layout, work.layout.tile_pieces(tile)
     along = list(cell)
-    for n, piece, box in zip(layout.kept, pieces, place, strict=True):
+    for n, piece, box in zip(layout.kept, layout.tile_pieces(tile), place, strict=True):
         if not layout.axes[n].split:
             along[n] = layout.elements_along(n, piece, box)
     return layout.depth(along)
 
 
-def _of_groups(work: Work, tile: int, part: int, read: Sequence[Slices] = ()) -> np.ndarray:
+def _of_groups(question: Folding, tile: int, part: int, read: Sequence[Slices] = ()) -> np.ndarray:
     """Count the elements of each group of a leaf, for one output, without those in `read`."""
-    assert work.keys is not None
-    pieces = work.layout.leaf(tile, part)
-    others = [n for n in work.layout.reduced if n not in work.keys.axes]
+    layout, keys = question.layout, question.keys
+    assert isinstance(keys, Keys)  # other keys are made from elements
+    pieces = layout.leaf(tile, part)
+    others = [n for n in layout.reduced if n not in keys.axes]
 
     def counts(within: Slices) -> np.ndarray:
-        assert isinstance(work.keys, Keys)  # other keys are made from elements
-        return work.keys.counts(work.keys.place(pieces, within)) * elements_of(
-            [within[n] for n in others]
-        )
+        return keys.counts(keys.place(pieces, within)) * elements_of([within[n] for n in others])
 
     whole = counts(tuple(slice(0, piece.length) for piece in pieces))
     return whole - sum(map(counts, read))
@@ -153,10 +153,11 @@ def _stored_cells(
     implicit fill would then differ, or if each index counts. If only the first index counts, the
     first missing element is read, too.
     """
-    pieces = work.layout.leaf(tile, part)
-    cuts = [piece.cut(work.grids_along(axis)) for axis, piece in enumerate(pieces)]
+    layout = work.first.layout
+    pieces = layout.leaf(tile, part)
+    cuts = [piece.cut(work.scan.grids_along(axis)) for axis, piece in enumerate(pieces)]
     stored, shares = np.zeros([len(along) for along in cuts], bool), []
-    for source, one in zip(work.sources, known, strict=True):
+    for source, one in zip(work.scan.sources, known, strict=True):
         if not isinstance(one, Listed) or not _sparse(source, one):
             stored[...] = True
             shares.append(1.0)
@@ -166,10 +167,8 @@ def _stored_cells(
         shares.append(float(one.stored[np.ix_(*map(np.unique, objects))].mean()))
     lengths = np.ix_(*(extents_of(along) for along in cuts))
     sizes = reduce(np.multiply, lengths, np.ones((), np.int64))
-    lacking = int(sizes[~stored].sum()) * sum(source.dtype.itemsize for source in work.sources)
-    whole = any(
-        len(cuts[axis]) > 1 and not work.layout.axes[axis].split for axis in work.layout.kept
-    )
+    lacking = int(sizes[~stored].sum()) * sum(source.dtype.itemsize for source in work.scan.sources)
+    whole = any(len(cuts[axis]) > 1 and not layout.axes[axis].split for axis in layout.kept)
     if not work.fills_implicitly or whole or lacking < READ_BYTES * int(stored.sum()):
         return shares, None
 
@@ -177,15 +176,14 @@ def _stored_cells(
         places = np.argwhere(which).tolist()
         return [tuple(along[n] for along, n in zip(cuts, one, strict=True)) for one in places]
 
-    missing = cells(~stored)[:1] if work.accumulator.uses_index else []
-    return shares, (*cells(stored), *(_first(work, cell) for cell in missing))
+    missing = cells(~stored)[:1] if work.first.accumulator.uses_index else []
+    return shares, (*cells(stored), *(_first(layout, cell) for cell in missing))
 
 
-def _first(work: Work, cell: Sequence[slice]) -> Slices:
+def _first(layout: Layout, cell: Sequence[slice]) -> Slices:
     """Return the box of the first element of a cell for each output."""
-    kept = work.layout.kept
     return tuple(
-        along if axis in kept else slice(along.start, along.start + 1)
+        along if axis in layout.kept else slice(along.start, along.start + 1)
         for axis, along in enumerate(cell)
     )
 

@@ -15,9 +15,8 @@ from chunkfold.cluster.watching import Watched
 from chunkfold.errors import WorkerLostError
 from chunkfold.events import OnEvent, reporter
 from chunkfold.kernels.tuning.decode_request import decode_rates
-from chunkfold.planning.block_data import to_this_process
 from chunkfold.planning.blocks import Block
-from chunkfold.planning.work import Work
+from chunkfold.planning.work import Work, to_this_process
 from chunkfold.planning.workers import THREADS, Workers, by_cores, memory_each
 from chunkfold.plural import counted
 from chunkfold.running.shared_tasks import TasksHere
@@ -124,21 +123,21 @@ class InProcess:
         """Remember the run."""
         self._end_tasks()
         self._work, self._emit, self._cancelled = work, emit, cancelled
-        if work.tasks is not None:
+        if work.scan.tasks is not None:
             self._tasks = ThreadPoolExecutor(self._owned.readers, "chunkfold-task")
             self._shared = TasksHere(work, self._tasks)
 
     def fold(self, block: Block, attempt: int, done: Done) -> object:
         """Fold it in a thread."""
         identity = self._owned.device.identity
-        report = reporter(self._work.run, block.number, attempt, "", identity, self._emit)
+        report = reporter(self._work.scan.run, block.number, attempt, "", identity, self._emit)
         watch = Watch(report, lambda: self._stopped.is_set() or self._cancelled())
         return self._blocks.submit(_settle, done, partial(self._folded, block, watch))
 
     def _folded(self, block: Block, watch: Watch) -> Folded:
         if self._tasks is None:
             return fold_block(self._owned, "", self._work, block, watch)
-        bring = partial(self._sources, block, TaskProgress(self._work.run, watch))
+        bring = partial(self._sources, block, TaskProgress(self._work.scan.run, watch))
         folded = fold_block(self._owned, "", self._work, block, watch, bring)
         self._shared.done(block.number)
         return folded

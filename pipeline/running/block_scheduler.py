@@ -105,7 +105,7 @@ class BlockScheduler:
                     gathered[tiles] = gather(self._roots[tiles])
                 except PartialsLostError:
                     del self._roots[tiles]
-                    self._make_again(TreeNode(tiles, self._branches[tiles].tree.levels, 0))
+                    self._make_again(TreeNode(tiles, self._branches[tiles].tree.height, 0))
         self._roots.clear()  # who asked for them may let them go one by one
         roots = [(tiles, gathered[tiles]) for tiles in self._branches]
         self._check([folded for _, folded in roots])
@@ -245,7 +245,7 @@ class BlockScheduler:
     def _place(self, node: TreeNode, handle: object) -> None:
         """Keep a partial; combine it with its siblings once all are there."""
         branch = self._branches[node.tiles]
-        if node.level == branch.tree.levels:
+        if node.level == branch.tree.height:
             if self._take is not None:
                 try:
                     handle = self._take(node.tiles, self._backend.gather(handle))
@@ -270,7 +270,7 @@ class BlockScheduler:
     def _check(self, roots: Sequence[Folded]) -> None:
         reports = [root.report for root in roots]
         seen = sum(report.elements + sum(report.skipped.values()) for report in reports)
-        wanted = self._plan.layout.elements - self._plan.passed
+        wanted = self._plan.layout.elements - self._plan.scan.passed
         if seen != wanted:
             raise IncompleteError(
                 f"the result of {self._plan.name} saw {seen:,} elements of {wanted:,}; "

@@ -109,9 +109,10 @@ class Execution:
     def _read(self, plan: Plan, run: str) -> list[tuple[Plan, Pending]]:
         """Read the data once; keep results, and return what needs another read."""
         devices, to_read = distinct_names(self._devices), sum(not one.known for one in plan.blocks)
-        self._emit(RunStarted(run, plan.name, plan.result_names, to_read, plan.nbytes, devices))
+        nbytes = plan.scan.nbytes
+        self._emit(RunStarted(run, plan.name, plan.result_names, to_read, nbytes, devices))
         work = Work.of(run, plan)
-        sink = self._sink if plan.request.streams else Arrays() if work.finishing else None
+        sink = self._sink if plan.request.streamed else Arrays() if work.first.finishing else None
         streaming = None if sink is None else Streaming(plan, work, sink)
         self._streaming = streaming or self._streaming
         take = None if streaming is None else streaming.take
@@ -124,7 +125,7 @@ class Execution:
         roots = self._executed(scheduler, kept)
         for source in plan.sources:
             source.check_unchanged()
-        if work.extremes:
+        if work.scan.finds_extremes:
             found = (folded.extremes for _, folded in roots)
             self._extremes = LeafExtremes.together((self._extremes, *found))
         report = merge(folded.report for _, folded in roots)
@@ -138,7 +139,8 @@ class Execution:
         self.report = report
         if plan is self.plan:
             warn_of_laws(self.report.laws)
-        wholes = list(zip(plan.beside, self._combined_beside(plan, roots), strict=True))
+        others = plan.together[1:]
+        wholes = list(zip(others, self._combined_beside(others, roots), strict=True))
         if streaming is None:
             wholes.insert(0, (plan, whole_of_first(plan, roots)))
         else:
@@ -167,19 +169,19 @@ class Execution:
         kept.close(INTERRUPTED_S if interrupted else wait_seconds("chunkfold.close"))
         self.ledger += kept.report
 
-    def _combined_beside(self, plan: Plan, roots: Roots) -> Iterator[Partial]:
+    def _combined_beside(self, others: Sequence[Plan], roots: Roots) -> Iterator[Partial]:
         """Combine what blocks left for the other questions; yield all outputs of each."""
         left = [Folded((), Report(0, {}), secondary=folded.secondary) for _, folded in roots]
-        together: Sequence[Mapping[int, Partial]] = [{} for _ in plan.beside]
-        if plan.beside and left:
+        together: Sequence[Mapping[int, Partial]] = [{} for _ in others]
+        if others and left:
             together = combined(self._backend, left, self._summing).secondary
-        return map(whole_of_tiles, plan.beside, together)
+        return map(whole_of_tiles, others, together)
 
     def _answered(
         self, plan: Plan, wholes: Sequence[tuple[Plan, Partial]]
     ) -> list[tuple[Plan, Pending]]:
         """Keep the results of each question that was read for; return what needs another read."""
-        further = []
+        waiting = []
         for one, whole in wholes:
             if plan is self.plan:
                 self._refuse_outputs_of_nothing(one, outputs_of_nothing(whole))
@@ -188,8 +190,8 @@ class Execution:
             answer, pending = answer_of(before.plan if before else one, one, whole)
             self._found[name] = before.with_more(answer) if before else answer
             if pending:
-                further.append((one, pending))
-        return further
+                waiting.append((one, pending))
+        return waiting
 
     def _streamed(self, streaming: Streaming) -> Answer:
         """Wait until all results have left; return what stands for them."""

@@ -21,14 +21,13 @@ from chunkfold.events import OnEvent
 from chunkfold.kernels import all_devices, default_devices
 from chunkfold.kernels.binding.statistic import Statistic
 from chunkfold.kernels.tuning.decode_request import decode_rates
-from chunkfold.planning.block_data import Constants, to_a_graph
 from chunkfold.planning.blocks import TileRange, Tree
 from chunkfold.planning.feeding import codecs_to_measure
 from chunkfold.planning.output_chunks import OutputChunks, output_chunks
 from chunkfold.planning.plan import Plan, request_of
 from chunkfold.planning.planner import fitted, make_plan
 from chunkfold.planning.request import Request
-from chunkfold.planning.work import Work
+from chunkfold.planning.work import Work, to_a_graph
 from chunkfold.planning.workers import THREADS, Terms
 from chunkfold.results.label_sources import OfXarray
 from chunkfold.results.results import Results, in_order
@@ -137,7 +136,7 @@ class TaskGraph:
         """
         from dask.array import Array  # which takes long
 
-        folding = f"chunkfold-fold-{self._work.run}"
+        folding = f"chunkfold-fold-{self._work.scan.run}"
         layer, roots = self._folding(folding)
         wanted = {"resources": dict(self.resources)} if self.resources else None
         annotated: Any = MaterializedLayer(layer, annotations=wanted)
@@ -146,7 +145,7 @@ class TaskGraph:
         chunks, finishing = output_chunks(self.plan.layout), Finishing.of(self.plan)
         made = {}
         for statistic in self.plan.bound.statistics:
-            like, name = self._like(statistic), f"{statistic.name}-{self._work.run}"
+            like, name = self._like(statistic), f"{statistic.name}-{self._work.scan.run}"
             ending = Ending(finishing, statistic, like)
             own = dict(_chunks(name, ending, chunks, roots))
             graph = HighLevelGraph(
@@ -175,7 +174,7 @@ class TaskGraph:
         layer: Layer = {}
         held: TaskRef | None = None
         if constants.nbytes:
-            held, work = TaskRef((name, "constants")), work.with_constants(Constants())
+            held, work = TaskRef((name, "constants")), work.without_constants()
             layer[held.key] = Task(held.key, constants_task, constants.packed())
         layer[common] = DataNode(common, work.common(to_a_graph))
         left: dict[TileRange, list[Key]] = {tiles: [] for tiles in self.plan.tile_ranges}
@@ -188,7 +187,7 @@ class TaskGraph:
             refs = map(TaskRef, inputs)
             layer[key] = Task(key, graph_block, TaskRef(common), held, sent, data, inputs, *refs)
             left[block.tiles].append(key)
-        elements = self._work.layout.leaf_elements()
+        elements = self._work.first.layout.leaf_elements()
         roots = {}
         for tiles, keys in left.items():
             tree = Tree(len(keys), self.plan.tree.fan_in)
@@ -204,7 +203,7 @@ def _combines(
     """Return the tasks that combine the blocks of a run of tiles, and the key of its root."""
     layer: Layer = {}
     below = list(blocks)
-    for level in range(1, tree.levels + 1):
+    for level in range(1, tree.height + 1):
         above = []
         for number in range(tree.sizes[level]):
             parts = [below[n] for n in tree.children(level, number)]

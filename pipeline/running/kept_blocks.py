@@ -65,7 +65,7 @@ def ledger_of(request: Request) -> Ledger:
         If results leave as they come: these are not kept.
     """
     options = request.options
-    if request.streams:
+    if request.streamed is not None:
         raise PlanError(
             "ledger is given, but this command writes results as they come, and keeps no partials: "
             "leave the ledger out"
@@ -78,7 +78,7 @@ class KeptBlocks:
 
     def __init__(self, plan: Plan, ledger: Ledger) -> None:
         self._plan, self._ledger = plan, ledger
-        self._questions = question_keys(plan.request, plan.layout, plan.listings, plan.terms)
+        self._questions = question_keys(plan.request, plan.layout, plan.scan.listings, plan.terms)
         self._elements = plan.layout.leaf_elements()
         self._written = {block.number for block in plan.blocks if block.known}
         self._coming: queue.SimpleQueue[tuple[Block, Fetch] | None] = queue.SimpleQueue()

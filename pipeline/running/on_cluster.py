@@ -21,7 +21,6 @@ from chunkfold.cluster.watching import Watched, WorkersWatch
 from chunkfold.deadline import awaited, in_background, with_deadline
 from chunkfold.errors import CancelledError, ClusterError, WorkerLostError, WorkerStoppedError
 from chunkfold.events import OnEvent
-from chunkfold.planning.block_data import Constants
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.work import Work
 from chunkfold.planning.workers import Workers
@@ -96,23 +95,23 @@ class OnCluster:
         """Remember the run."""
         self._whole, self._work, listener = work, work.common(), listener_of(self._client)
         self._topic = listener.topic
-        listener.tell(work.run, emit, self._sent.worker_removed)
+        listener.tell(work.scan.run, emit, self._sent.worker_removed)
         if self._shared is not None:
             self._shared.stop()
-        self._shared = None if work.tasks is None else TasksThere(work, self._client)
+        self._shared = None if work.scan.tasks is None else TasksThere(work, self._client)
         self._constants = None
         if work.constants.nbytes > sending.WITHIN_BYTES:
-            self._work = self._work.with_constants(Constants())
+            self._work = self._work.without_constants()
             # A task, not data that is scattered: Dask makes it again where a worker is lost. Dask
             # need not warn of its size: it is bounded.
             with dask.config.set({_LARGE: 1 << 40}):
-                name = f"constants-{work.run}"
+                name = f"constants-{work.scan.run}"
                 packed = work.constants.packed()
                 self._constants = self.submit(_ignored, name, constants_task, packed)
 
     def fold(self, block: Block, attempt: int, done: Done) -> object:
         """Submit a block."""
-        key = f"fold-{block.number}-{self._work.run}-{attempt}"
+        key = f"fold-{block.number}-{self._work.scan.run}-{attempt}"
         data = self._whole.data_of(block)
         results, sent = None, sending.sent_ahead(self._client, data, self._look_after_a_block)
         if isinstance(sent, Future):
@@ -157,7 +156,7 @@ class OnCluster:
     def combine(self, parts: Sequence[object], attempt: int, done: Done) -> object:
         """Submit a combine; it runs where the partials are, or they go to it."""
         # Before blocks that wait on a worker: partials take memory until they are combined.
-        key, sent = f"combine-{self._work.run}-{attempt}", list[object]()
+        key, sent = f"combine-{self._work.scan.run}-{attempt}", list[object]()
         if all(isinstance(part, Folded) and sending.is_small(part) for part in parts):
             done = partial(self._bring, done)
         for part in parts:
@@ -255,7 +254,7 @@ class OnCluster:
             answers = with_deadline(
                 self._answer(),
                 "the workers to say what they do",
-                lambda: self._client.run(tasks_at, self._work.run, on_error="ignore"),
+                lambda: self._client.run(tasks_at, self._work.scan.run, on_error="ignore"),
             )
         except Exception as error:  # noqa: BLE001 - what is told is why the run ended, and this
             return [str(error)]

@@ -12,9 +12,8 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 
 from chunkfold.deadline import awaited, in_background
 from chunkfold.errors import ClusterError, WorkerStoppedError
-from chunkfold.planning.block_data import BlockData
 from chunkfold.planning.blocks import Block
-from chunkfold.planning.work import Work
+from chunkfold.planning.work import BlockData, Work
 from chunkfold.running.backend import Done
 from chunkfold.running.sent_tasks import outcome_of
 from chunkfold.settings import wait_seconds
@@ -34,12 +33,13 @@ def leaves_little(work: Work, block: Block) -> bool:
 
     Other questions have tiles of their own: a block may meet all of them.
     """
-    others = sum(one.accumulator.nbytes * one.groups * one.layout.outputs for one in work.beside)
-    each = work.accumulator.nbytes * work.groups
+    others = sum(one.accumulator.nbytes * one.groups * one.layout.outputs for one in work.secondary)
+    question = work.first
+    each = question.accumulator.nbytes * question.groups
     room, tiles = BROUGHT_BYTES - others, range(*block.tiles)
     if each * len(tiles) > room:  # each tile has an output: many of them need not be looked at
         return False
-    return each * sum(map(work.layout.tile_outputs, tiles)) <= room
+    return each * sum(map(question.layout.tile_outputs, tiles)) <= room
 
 
 def bring(

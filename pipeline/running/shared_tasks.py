@@ -34,9 +34,9 @@ class SharedTasks(ABC):
     """Results of such tasks, kept until the last block that takes them is done."""
 
     def __init__(self, work: Work) -> None:
-        self._tasks = work.tasks or Division({}, ())
-        self._run, self._skips = work.run, work.skips
-        own = [one for one in work.sources if isinstance(one, DaskSource)]
+        self._tasks = work.scan.tasks or Division({}, ())
+        self._run, self._skips = work.scan.run, work.scan.skips
+        own = [one for one in work.scan.sources if isinstance(one, DaskSource)]
         self._name = " and ".join(dict.fromkeys(one.name for one in own))
         self._results: dict[Key, Any] = {}
         self._kept = {key: set(blocks) for key, blocks in self._tasks.takers.items()}
@@ -143,7 +143,7 @@ class TasksThere(SharedTasks):
         self._client = client
         self._given = {
             key: future
-            for one in work.sources
+            for one in work.scan.sources
             if isinstance(one, DaskSource)
             for key, future in one.futures.items()
         }

@@ -114,9 +114,10 @@ class Streaming:
 
     def _finished(self, first: int, folded: Folded) -> Sequence[FinishedTile]:
         """Finish tiles that several blocks made."""
-        finishing, layout = self._work.finishing, self._work.layout
+        question = self._work.first
+        finishing, layout = question.finishing, question.layout
         assert finishing is not None
-        partials = folded.partials_of_all(finishing.accumulator, self._work.groups)
+        partials = folded.partials_of_all(finishing.accumulator, question.groups)
         numbered = enumerate(partials, first)
         return [finishing.finished(n, layout.tile_shape(n), one) for n, one in numbered]
 
@@ -127,8 +128,8 @@ class Streaming:
             self.nan[op] = (
                 True if True in (odd, before) else None if None in (odd, before) else False
             )
-        firsts = [along.start for along in self._work.layout.tile_region(tile.tile)]
-        finishing = self._work.finishing
+        firsts = [along.start for along in self._work.first.layout.tile_region(tile.tile)]
+        finishing = self._work.first.finishing
         assert finishing is not None
         for number, level in enumerate(tile.levels):
             steps = number + finishing.modes

@@ -20,33 +20,40 @@ from chunkfold.worker.worker_device import WorkerDevice
 
 def combine(owned: WorkerDevice, worker: str, work: Work, parts: Sequence[Folded]) -> Folded:
     """Combine the partials of blocks or of other combines, tile by tile, by the same op."""
-    tuning = owned.tuning(work.accumulator, work.variant)
-    combiner = Combiner(owned.opened, work.accumulator, tuning)
+    accumulator = work.first.accumulator
+    tuning = owned.tuning(accumulator, work.scan.variant)
+    combiner = Combiner(owned.opened, accumulator, tuning)
     tiles = zip(*(part.partials for part in parts), strict=True)
     groups, together = None, combiner.combine
     if any(part.groups is not None for part in parts):
-        each = [np.arange(work.groups) if part.groups is None else part.groups for part in parts]
+        every = np.arange(work.first.groups)
+        each = [every if part.groups is None else part.groups for part in parts]
         groups = functools.reduce(np.union1d, each)
-        together = partial(combined_groups, work.accumulator, each, combine=combiner.combine)
+        together = partial(combined_groups, accumulator, each, combine=combiner.combine)
     partials = tuple(map(together, tiles))
     secondary = tuple(
-        _combined_secondary(owned, one, [part.secondary[n] for part in parts])
-        for n, one in enumerate(work.beside)
+        _combined_secondary(
+            owned, work.scan.variant, one.accumulator, [part.secondary[n] for part in parts]
+        )
+        for n, one in enumerate(work.secondary)
     )
     profile = combiner.profile()
     own = device_report(owned, worker, tuning, profile=profile)
     report = merge([*(part.report for part in parts), Report(0, {owned.device.identity: own})])
-    extremes = LeafExtremes.together(part.extremes for part in parts) if work.extremes else None
+    extremes = None
+    if work.scan.finds_extremes:
+        extremes = LeafExtremes.together(part.extremes for part in parts)
     return Folded(partials, report, groups=groups, secondary=secondary, extremes=extremes)
 
 
 def _combined_secondary(
-    owned: WorkerDevice, work: Work, parts: Sequence[Mapping[int, Partial]]
+    owned: WorkerDevice,
+    variant: str | None,
+    accumulator: Accumulator,
+    parts: Sequence[Mapping[int, Partial]],
 ) -> Mapping[int, Partial]:
     """Combine the partials of a secondary question, tile by tile."""
-    combiner = Combiner(
-        owned.opened, work.accumulator, owned.tuning(work.accumulator, work.variant)
-    )
+    combiner = Combiner(owned.opened, accumulator, owned.tuning(accumulator, variant))
     tiles = dict.fromkeys(itertools.chain.from_iterable(parts))
     return {
         tile: combiner.combine([part[tile] for part in parts if tile in part]) for tile in tiles

@@ -10,7 +10,7 @@ from typing import Any
 from dask.typing import Key
 
 from chunkfold.errors import CancelledError
-from chunkfold.planning.block_data import BlockData
+from chunkfold.planning.work import BlockData
 from chunkfold.sources.dask_graph import computed
 from chunkfold.sources.dask_source import DaskChunks
 from chunkfold.sources.source import Source

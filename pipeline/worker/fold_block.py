@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,9 @@ from chunkfold.kernels.accumulator.grouped_partials import placed
 from chunkfold.kernels.accumulator.sums import Rounded, in_form_of
 from chunkfold.kernels.fold.profile import merged
 from chunkfold.planning.blocks import Block
+from chunkfold.planning.folding import Folding, RolledUp
 from chunkfold.planning.group_keys import Keys
+from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_boxes import Inputs
 from chunkfold.planning.leaf_extremes import LeafExtremes
 from chunkfold.planning.rows import Rows
@@ -81,19 +83,19 @@ def fold_block(
     CancelledError
         If the run was cancelled.
     """
-    with owned.admitted(work.run, work.at_once, watch.cancelled):
+    with owned.admitted(work.scan.run, work.scan.at_once, watch.cancelled):
         began, since = time.time(), time.monotonic()
         work = work.with_sources(bring())
         brought = time.monotonic()
         laws = {
             name: moved
-            for one in (work, *work.beside)
-            for name, moved in try_on_data(owned, replace(one, layout=work.layout), block).items()
+            for number in range(len(work.questions))
+            for name, moved in try_on_data(owned, work, number, block).items()
         }
         work, groups = work.of_some_groups(block)
         stream = LeafStream(owned, work, block, watch)
         try:
-            tuning = stream.tuning(work.accumulator, all_outputs(work, block.tiles[0], ()))
+            tuning = stream.tuning(work.first.accumulator, all_outputs(work, block.tiles[0], ()))
             prepared = time.monotonic() - brought
             partials, tiles = _folded(stream, work, block)
             secondary = _secondary(stream, dict(enumerate(partials, block.tiles[0])))
@@ -123,10 +125,10 @@ def fold_block(
     )
     count_block(owned.device.uuid, times, sum(totals.skipped.values()))
     watch.progress(totals.nbytes, True)
-    requests = flight().taken() if work.fetching else Requests()
+    requests = flight().taken() if work.scan.fetching else Requests()
     missed = {
         source.name: missed_of(places, source.object_grid)
-        for source, places in zip(work.sources, totals.missed, strict=True)
+        for source, places in zip(work.scan.sources, totals.missed, strict=True)
         if places
     }
     report = Report(
@@ -140,19 +142,19 @@ def _folded(
     stream: LeafStream, work: Work, block: Block
 ) -> tuple[tuple[Partial, ...], tuple[FinishedTile, ...]]:
     """Return a partial of each tile; or finished tiles, if the block has whole tiles to finish."""
-    whole = block.parts == (0, work.layout.parts)
-    if work.finishing is None or not whole:
+    finishing, layout = work.first.finishing, work.first.layout
+    if finishing is None or block.parts != (0, layout.parts):
         found = list(tiles_of(stream))
         return tuple(one for one in found if isinstance(one, Partial)), ()
     tiles = list[FinishedTile]()
     for tile, done in enumerate(tiles_of(stream), block.tiles[0]):
-        shape = work.layout.tile_shape(tile)
+        shape = layout.tile_shape(tile)
         if isinstance(done, Partial):
-            tiles.append(work.finishing.finished(tile, shape, done, stream.combine))
+            tiles.append(finishing.finished(tile, shape, done, stream.combine))
         elif isinstance(done, Rounded):
-            tiles.append(work.finishing.of_rounded(tile, shape, done))
+            tiles.append(finishing.of_rounded(tile, shape, done))
         else:
-            tiles.append(work.finishing.of_levels(tile, done))
+            tiles.append(finishing.of_levels(tile, done))
     return (), tuple(tiles)
 
 
@@ -160,12 +162,13 @@ def _secondary(
     stream: LeafStream, first: Mapping[int, Partial]
 ) -> tuple[Mapping[int, Partial], ...]:
     """Return the partials of each secondary question by tile; `first` are the first question's."""
-    works = stream.work.together
+    work, questions = stream.work, stream.work.questions
     found: dict[int, Mapping[int, Partial]] = {0: first}
-    folded = [n for n, one in enumerate(works) if n and one.roll_up is None]
-    for n, other in zip(folded, stream.secondary, strict=True):
-        found[n] = other.finish(partial(_folded_again, stream, works[n]), stream.fills)
-    return tuple(_rolled_up(stream, found, n) for n in range(1, len(works)))
+    folded = [(n, one) for n, one in enumerate(questions) if n and isinstance(one, Folding)]
+    for (n, question), other in zip(folded, stream.secondary, strict=True):
+        again = partial(_folded_again, stream, work.alone(question))
+        found[n] = other.finish(again, stream.fills)
+    return tuple(_rolled_up(stream, found, n) for n in range(1, len(questions)))
 
 
 def _rolled_up(
@@ -175,19 +178,20 @@ def _rolled_up(
 
     No inner function: a recursive one keeps its variables until Python collects cycles.
     """
-    works = stream.work.together
-    roll_up = works[number].roll_up
-    if number not in found and roll_up is not None:
-        finer = _rolled_up(stream, found, roll_up.finer)
-        found[number] = _combined_finer(works[number], works[roll_up.finer], finer, stream.combine)
+    questions = stream.work.questions
+    question = questions[number]
+    if number not in found and isinstance(question, RolledUp):
+        finer = _rolled_up(stream, found, question.roll_up.finer)
+        layout = questions[question.roll_up.finer].layout
+        found[number] = _combined_finer(question, layout, finer, stream.combine)
     return found[number]
 
 
 def _folded_again(stream: LeafStream, work: Work, tile: int, parts: Sequence[int]) -> Partial:
     """Read some leaves of a tile of a secondary question once more, and fold them alone."""
-    found, first = list[Partial](), stream.work.layout
+    found, first = list[Partial](), stream.work.first.layout
     for part in parts:
-        leaf = first.tile_and_part(work.layout.numbers(tile, part))
+        leaf = first.tile_and_part(work.first.layout.numbers(tile, part))
         alone = LeafStream(
             stream.owned, work, stream.block.of_leaf(leaf, (tile, part)), stream.totals.watch
         )
@@ -195,30 +199,29 @@ def _folded_again(stream: LeafStream, work: Work, tile: int, parts: Sequence[int
             found += (one for one in tiles_of(alone) if isinstance(one, Partial))
         finally:
             alone.close()
-    return stream.combine(work.accumulator, found)
+    return stream.combine(work.first.accumulator, found)
 
 
 def _combined_finer(
-    work: Work, finer: Work, finer_partials: Mapping[int, Partial], combine: Combine
+    question: RolledUp, finer: Layout, finer_partials: Mapping[int, Partial], combine: Combine
 ) -> Mapping[int, Partial]:
     """Return the partials of a question by tile, combined from those of a finer question.
 
-    `finer_partials` are by the tiles of the finer question; none of their exact sums is lost.
+    `finer_partials` are by the tiles of the `finer` layout; none of their exact sums is lost.
     """
-    roll_up, keys = work.roll_up, work.keys
-    assert roll_up is not None
+    layout, roll_up, keys = question.layout, question.roll_up, question.keys
     assert keys is None or isinstance(keys, Keys)
-    rows = Rows.of(work.layout, roll_up.extra_axes, Inputs())
+    rows = Rows.of(layout, roll_up.extra_axes, Inputs())
     by_tile = defaultdict[int, list[tuple[Slices, Partial]]](list)
     for finer_tile, one in finer_partials.items():
         # A finer tile is within one tile: it keeps all axes that this question keeps.
-        tile, _ = work.layout.tile_and_part(finer.layout.numbers(finer_tile, 0))
-        by_tile[tile].append((finer.layout.tile_region(finer_tile), roll_up.of(one)))
+        tile, _ = layout.tile_and_part(finer.numbers(finer_tile, 0))
+        by_tile[tile].append((finer.tile_region(finer_tile), roll_up.of(one)))
     made = {}
     for tile, several in by_tile.items():
-        outputs = work.layout.tile_outputs(tile)
+        outputs = layout.tile_outputs(tile)
         whole = rows.grouped(roll_up.form, keys, several, outputs, combine)
-        made[tile] = in_form_of(work.accumulator, whole)
+        made[tile] = in_form_of(question.accumulator, whole)
     return made
 
 

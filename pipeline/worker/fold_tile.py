@@ -22,7 +22,7 @@ from chunkfold.worker.stream import LeafStream
 
 def tiles_of(stream: LeafStream) -> Iterator[Partial | LevelArrays | Rounded]:
     """Fold the stream's block tile by tile, each into a partial, or finished levels or results."""
-    work, done = stream.work, list[tuple[Slices, Partial]]()
+    question, done = stream.work.first, list[tuple[Slices, Partial]]()
     for share in stream.shares:
         found: Partial | LevelArrays | Rounded | None = stream.levels(share)
         if found is None:
@@ -32,10 +32,10 @@ def tiles_of(stream: LeafStream) -> Iterator[Partial | LevelArrays | Rounded]:
                 found = _restored(stream, share.output_boxes[0], found)
             yield found
             continue
-        done.append((work.outputs_region(share.place), _fold_share(stream, share)))
+        done.append((question.outputs_region(share.place), _fold_share(stream, share)))
         if share.last:
-            shape = work.outputs_shape(work.layout.tile_shape(share.tile))
-            yield assembled(work.accumulator, shape, done)
+            shape = question.outputs_shape(question.layout.tile_shape(share.tile))
+            yield assembled(question.accumulator, shape, done)
             done.clear()
 
 
@@ -46,12 +46,12 @@ def _fold_share(stream: LeafStream, share: Share) -> Partial:
     filled = _fold_fill(stream, elements_of(share.place), share.implicit)
     if not share.leaves:
         return filled
-    return stream.combine(stream.work.accumulator, [_fold_leaves(stream, share), filled])
+    return stream.combine(stream.work.first.accumulator, [_fold_leaves(stream, share), filled])
 
 
 def _fold_fill(stream: LeafStream, outputs: int, implicit: ImplicitFill) -> Partial:
     """Fold the implicit fill values of some outputs of a tile, without any data."""
-    accumulator = stream.work.accumulator
+    accumulator = stream.work.first.accumulator
     stream.totals.elements += implicit.count * outputs
     for other in stream.secondary:
         other.add_fill(implicit.count * outputs)
@@ -63,12 +63,12 @@ def _fold_fill(stream: LeafStream, outputs: int, implicit: ImplicitFill) -> Part
 def _fold_leaves(stream: LeafStream, share: Share) -> Partial:
     """Fold the leaves of a share; skip chunks that cannot be read, if the run does."""
     work, counted = stream.work, (stream.totals.elements, stream.totals.nbytes)
-    for other in stream.secondary if work.skips else ():
+    for other in stream.secondary if work.scan.skips else ():
         other.keep()
     try:
         return _fold_output_boxes(stream, share, share.output_boxes)
     except ChunkError:
-        if stream.totals.stuck or not work.skips:
+        if stream.totals.stuck or not work.scan.skips:
             raise
     for other in stream.secondary:
         other.drop()
@@ -84,34 +84,34 @@ def _fold_output_boxes(
     done = [(output_box.place, _fold_output_box(stream, output_box)) for output_box in output_boxes]
     if len(done) == 1:
         return done[0][1]
-    work, firsts = stream.work, [along.start for along in share.place]
+    question, firsts = stream.work.first, [along.start for along in share.place]
     done = [
-        (work.outputs_region(shifted([slice(-n, 0) for n in firsts], place)), partial)
+        (question.outputs_region(shifted([slice(-n, 0) for n in firsts], place)), partial)
         for place, partial in done
     ]
     shape = extents_of(share.place)
-    return assembled(work.accumulator, work.outputs_shape(shape), done)
+    return assembled(question.accumulator, question.outputs_shape(shape), done)
 
 
 def _fold_output_box(stream: LeafStream, output_box: OutputBox) -> Partial:
-    return _restored(stream, output_box, _folded(stream, stream.work.accumulator, output_box))
+    return _restored(stream, output_box, _folded(stream, stream.work.first.accumulator, output_box))
 
 
 def _restored(stream: LeafStream, output_box: OutputBox, partial: Partial) -> Partial:
     """Fold exact sums that expansions lost once more, in limbs."""
-    accumulator = stream.work.accumulator
-    work, shape = stream.work, stream.work.outputs_shape(output_box.shape)
+    question = stream.work.first
+    accumulator, shape = question.accumulator, question.outputs_shape(output_box.shape)
     lost = any_lost(accumulator, partial).reshape(-1, *output_box.shape)
     missing = np.asarray(lost.any(axis=0))
     if not missing.any():
         return partial
     limbs = accumulator.with_limbs()
     places = np.arange(partial.outputs).reshape(shape)
-    for slab in slabs(output_box.shape, work.groups * limbs.nbytes, AGAIN_BYTES):
+    for slab in slabs(output_box.shape, question.groups * limbs.nbytes, AGAIN_BYTES):
         inner = _around(missing, slab)
         if inner is not None:
             again = _folded(stream, limbs, output_box.within(inner))
-            chosen = places[work.outputs_region(inner)].reshape(-1)
+            chosen = places[question.outputs_region(inner)].reshape(-1)
             partial = restored(accumulator, partial, chosen, again)
     return partial
 

@@ -10,17 +10,18 @@ import numpy as np
 from chunkfold.axis_cuts import Cells
 from chunkfold.errors import ChunkfoldError, MonoidError
 from chunkfold.grid import Piece, Taken
-from chunkfold.kernels import Packing
+from chunkfold.kernels import Accumulator, Packing
 from chunkfold.kernels.binding.law_samples import MOST
 from chunkfold.kernels.binding.laws import depends_on_order_of, try_laws
 from chunkfold.planning.blocks import Block
+from chunkfold.planning.broadcast_inputs import BroadcastInput
 from chunkfold.planning.work import Work
 from chunkfold.sources.gathering import read_region
 from chunkfold.worker.worker_device import WorkerDevice
 
 
-def try_on_data(owned: WorkerDevice, work: Work, block: Block) -> Mapping[str, bool]:
-    """Try the laws of a run's monoids on elements of a block, once for each worker and run.
+def try_on_data(owned: WorkerDevice, work: Work, number: int, block: Block) -> Mapping[str, bool]:
+    """Try the laws of a question's monoids on elements of a block, once for each worker and run.
 
     Returns for each tried monoid whether any element changed its accumulators; nothing if all are
     known to be monoids, or the worker has tried them before.
@@ -30,53 +31,58 @@ def try_on_data(owned: WorkerDevice, work: Work, block: Block) -> Mapping[str, b
     MonoidError
         If a law fails; with the counter-example.
     """
-    doubted = [part for part in work.accumulator.components if part.rtol is not None]
+    question, tried_as = work.questions[number], (work.scan.run, number)
+    accumulator = question.accumulator
+    doubted = [part for part in accumulator.components if part.rtol is not None]
     if not doubted:
         return {}
     with owned.trying:  # other blocks of the run wait for the verdict
-        if work.run in owned.tried or (data := _some_data(work, block)) is None:
+        if tried_as in owned.tried or (data := _some_data(work, question.held, block)) is None:
             return {}
-        present = _present(data, work.accumulator.packings)
+        present = _present(data, accumulator.packings)
         if present is None:
             return {}
-        owned.tried.append(work.run)
-        tried = try_laws(work.accumulator, present)
-        odd = _of_nan(work, data)
+        owned.tried.append(tried_as)
+        tried = try_laws(accumulator, present)
+        odd = _of_nan(accumulator, data)
     if tried.broken or odd:
         raise MonoidError(tried.broken or odd)
     return {part.origin: part.origin not in tried.unmoved for part in doubted}
 
 
-def _of_nan(work: Work, data: Sequence[np.ndarray]) -> str:
+def _of_nan(accumulator: Accumulator, data: Sequence[np.ndarray]) -> str:
     """Return a message if results of data with NaN depend on their order; else ""."""
     if not any(array.dtype.kind in "fc" and np.isnan(array).any() for array in data):
         return ""
-    return depends_on_order_of(work.accumulator, np.nan)
+    return depends_on_order_of(accumulator, np.nan)
 
 
-def _some_data(work: Work, block: Block) -> Sequence[np.ndarray] | None:
+def _some_data(
+    work: Work, held: Sequence[BroadcastInput], block: Block
+) -> Sequence[np.ndarray] | None:
     """Return elements of the first stored chunk of a block; None if it has none."""
+    layout = work.first.layout
     for tile in range(*block.tiles):
         parts = np.arange(*block.parts)
         stored = ~block.unstored_parts(tile) & (
-            work.layout.part_depths(tile, parts, work.layout.alike(tile)[0]) > 0
+            layout.part_depths(tile, parts, layout.alike(tile)[0]) > 0
         )
         if not stored.any():
             continue
-        pieces = work.layout.leaf(tile, int(parts[stored][0]))
+        pieces = layout.leaf(tile, int(parts[stored][0]))
         within = [
             _spread(piece, cells, each)
             for piece, cells, each in zip(
-                pieces, work.sources[0].grid, _lengths(len(pieces)), strict=True
+                pieces, work.scan.sources[0].grid, _lengths(len(pieces)), strict=True
             )
         ]
         region = tuple(map(_taken, pieces, within))
         arrays = []
         with contextlib.suppress(ChunkfoldError):  # the fold of that chunk raises the error
-            for source in work.sources:
+            for source in work.scan.sources:
                 arrays.append(np.empty(list(map(len, within)), source.dtype))
                 read_region(source, region, arrays[-1])
-            arrays += [one.at(list(map(_selected, pieces, within))) for one in work.held]
+            arrays += [one.at(list(map(_selected, pieces, within))) for one in held]
             return [array.reshape(-1) for array in arrays]
     return None
 

@@ -54,23 +54,23 @@ class PerThread:
         priority: int,
         combine: Callable[[Accumulator, Sequence[Partial]], Partial],
     ) -> None:
-        self._combine = combine
+        self._combine, first, sources = combine, work.first, work.scan.sources
         self._owned, self._work, self._totals = owned, work, totals
-        self._readers, self._priority = owned.readers_for(work), priority
-        self._itemsize = max(source.dtype.itemsize for source in work.sources)
+        self._readers, self._priority = owned.readers_for(work.scan), priority
+        self._itemsize = max(source.dtype.itemsize for source in sources)
         fold_bytes = min(FOLD_BYTES, buffer_bytes)
         small = all_in_turn(work) and _chunk_elements(work) * self._itemsize <= fold_bytes
         self._kind = FoldInTurn if small else FoldPieces
         self._piece_bytes = fold_bytes if small else min(PIECE_BYTES, buffer_bytes)
         self._able = (
             self._readers <= MOST_THREADS
-            and work.keys is None
-            and not work.held
-            and not work.choosers
-            and not work.folded_beside
+            and first.keys is None
+            and not first.held
+            and not first.choosers
+            and not work.folded_secondary
             and owned.device.unified_memory
-            and not any(source.remote for source in work.sources)
-            and (small or all(source.as_it_is for source in work.sources))
+            and not any(source.remote for source in sources)
+            and (small or all(source.as_it_is for source in sources))
         )
 
     def suit(self, accumulator: Accumulator, output_box: OutputBox) -> bool:
@@ -115,7 +115,7 @@ class PerThread:
             self._totals.read_s += thread.read_s
             self._totals.decode_s += thread.decode_s
             self._totals.launched(thread.profile, len(threads))
-            if accumulator == self._work.accumulator:  # else the first fold counted them
+            if accumulator == self._work.first.accumulator:  # else the first fold counted them
                 self._totals.elements += thread.elements
                 self._totals.nbytes += thread.nbytes
         found = {number: done for one in futures for number, done in one.result().items()}
@@ -134,11 +134,11 @@ class PerThread:
             self._totals.check()
             before, folded = folded, sum(thread.elements for thread in threads)
             # Readers of another run may keep this one waiting.
-            waits = not any(one.running() for one in running) and self._owned.shared(self._work.run)
-            if folded > before or waits:
+            begun = any(one.running() for one in running)
+            if folded > before or (not begun and self._owned.shared(self._work.scan.run)):
                 self._totals.report_progress(sum(thread.nbytes for thread in threads))
 
 
 def _chunk_elements(work: Work) -> int:
     """Return the elements of the largest chunk of any input."""
-    return max(math.prod(max(1, n) for n in source.chunks) for source in work.sources)
+    return max(math.prod(max(1, n) for n in source.chunks) for source in work.scan.sources)

@@ -15,6 +15,7 @@ from chunkfold.kernels.listing.program_listing import Program, listing
 from chunkfold.kernels.tuning.reasons import Reason, explained, explained_by_key
 from chunkfold.kernels.tuning.tuning_choice import TuningChoice, chosen
 from chunkfold.planning.blocks import Block
+from chunkfold.planning.folding import Folding, RolledUp
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.work import Work
 from chunkfold.reading.box_kernels import boxes_of, kernels_of, secondary_kernels, secondary_window
@@ -36,8 +37,8 @@ _MOST = 64
 class _Look:
     """The boxes of a question that one choice of kernels folds."""
 
-    question: str
-    work: Work
+    name: str
+    question: Folding
     choice: TuningChoice
     boxes: tuple[Box | KeyedBox, ...]
 
@@ -48,9 +49,9 @@ def source_of(plan: Plan, device: Device | str | None) -> str:
     first = Work.of("", plan)
     looks = list(_looks(plan, first, on))
     for look in looks:
-        work, tuning = look.work, look.choice.tuning
-        found += programs(on, work.folded, tuning, look.boxes, work.groups)
-    folded = {look.work.folded for look in looks}
+        question, tuning = look.question, look.choice.tuning
+        found += programs(on, question.folded, tuning, look.boxes, question.groups)
+    folded = {look.question.folded for look in looks}
     for accumulator in (one for one in _combined(first) if folded and one not in folded):
         tuning = chosen(on, accumulator, plan.options.variant, FOLDS[:1]).tuning
         found += programs(on, accumulator, tuning, ())
@@ -68,8 +69,8 @@ def explained_for(plan: Plan, device: Device | str | None) -> list[Reason]:
         found.append(Reason("decoding", f"on the {'device' if used else 'host'}", because))
     looks = list(_looks(plan, Work.of("", plan), on))
     for one in plan.asked:
-        own = _of_question(plan, one) if plan.beside else []
-        for look in (look for look in looks if look.question == one.request.question):
+        own = _of_question(plan, one) if plan.request.beside else []
+        for look in (look for look in looks if look.name == one.request.question):
             own += _of_look(look, on)
         found += dict.fromkeys(own)
     return found
@@ -77,18 +78,18 @@ def explained_for(plan: Plan, device: Device | str | None) -> list[Reason]:
 
 def _combined(first: Work) -> Iterator[Accumulator]:
     """Yield the accumulators in which partials of all questions are combined."""
-    for work in first.together:
-        yield work.accumulator
-        if work.roll_up is not None:
-            yield work.roll_up.form
+    for question in first.questions:
+        yield question.accumulator
+        if isinstance(question, RolledUp):
+            yield question.roll_up.form
 
 
 def _of_question(plan: Plan, one: Plan) -> list[Reason]:
     """Return the heading of a question; `plan` is that of all."""
-    roll_up, name = one.request.roll_up, one.request.question
-    if roll_up is None:
+    question, name = one.questions[0], one.request.question
+    if not isinstance(question, RolledUp):
         return [Reason("question", name, "each fold takes in what is read")]
-    finer = plan.together[roll_up.finer].request.question
+    finer = plan.together[question.roll_up.finer].request.question
     return [
         Reason("question", name, f"made of what {finer} keeps: no kernel reads elements for it")
     ]
@@ -96,14 +97,15 @@ def _of_question(plan: Plan, one: Plan) -> list[Reason]:
 
 def _of_look(look: _Look, device: Device) -> Iterator[Reason]:
     """Yield how boxes are folded, and why."""
-    work, choice = look.work, look.choice
-    if work.rowwise is not None:
-        then, what = ("weighed", "weights") if work.keys is None else ("put into groups", "labels")
+    question, choice = look.question, look.choice
+    folded, keyed = question.folded, question.keys is not None
+    if question.rowwise is not None:
+        then, what = ("put into groups", "labels") if keyed else ("weighed", "weights")
         yield Reason("rows", f"are folded first, and then {then}", f"{what} lack some axes")
-    yield from explained(choice, work.folded, [one for one in look.boxes if isinstance(one, Box)])
+    yield from explained(choice, folded, [one for one in look.boxes if isinstance(one, Box)])
     for one in look.boxes:
         if isinstance(one, KeyedBox):
-            yield from explained_by_key(device, work.folded, choice, one, work.groups)
+            yield from explained_by_key(device, folded, choice, one, question.groups)
 
 
 def _device(plan: Plan, device: Device | str | None) -> Device:
@@ -128,14 +130,15 @@ def _device(plan: Plan, device: Device | str | None) -> Device:
 
 def _looks(plan: Plan, first: Work, device: Device) -> Iterator[_Look]:
     """Yield the choices of kernels on a device, as its blocks make them."""
-    buffer_bytes = min(plan.leaf_bytes, device.max_alloc_bytes)
-    for one, work in zip(plan.together, first.together, strict=True):
-        if work.roll_up is not None:
+    buffer_bytes = min(plan.scan.leaf_bytes, device.max_alloc_bytes)
+    for one, question in zip(plan.together, first.questions, strict=True):
+        if isinstance(question, RolledUp):
             continue
-        kinds = _kinds if work is first else partial(_secondary_kinds, work)
+        secondary = partial(_secondary_kinds, first.alone(question))
+        kinds = _kinds if question is first.first else secondary
         for kernels, boxes in kinds(plan, first, buffer_bytes).items():
-            choice = chosen(device, work.folded, work.variant, kernels)
-            yield _Look(one.request.question, work, choice, tuple(boxes))
+            choice = chosen(device, question.folded, first.scan.variant, kernels)
+            yield _Look(one.request.question, question, choice, tuple(boxes))
 
 
 _Kinds = dict[frozenset[str], dict[Box | KeyedBox, None]]
@@ -151,7 +154,7 @@ def _kinds(plan: Plan, work: Work, buffer_bytes: int) -> _Kinds:
             _folded(read.fold_input) for read in _reads(work, output_box, buffer_bytes)
         ]
         found.setdefault(kernels, {}).update(dict.fromkeys(boxes))
-    if plan.unstored:  # one fill value is folded, and then squared
+    if plan.scan.unstored:  # one fill value is folded, and then squared
         found.setdefault(frozenset({"flat"}), {})[box((1,), (0,))] = None
     return found
 
@@ -159,11 +162,12 @@ def _kinds(plan: Plan, work: Work, buffer_bytes: int) -> _Kinds:
 def _secondary_kinds(work: Work, plan: Plan, first: Work, buffer_bytes: int) -> _Kinds:
     """Return the boxes of a secondary question."""
     found: _Kinds = {}
+    layout = work.first.layout
     for output_box in itertools.islice(_output_boxes(plan, first, buffer_bytes), _MOST):
         for read in _reads(first, output_box, buffer_bytes):
-            number, part = work.layout.tile_and_part(first.layout.numbers(*read.leaf))
-            window = secondary_window(work, number, work.layout.outputs_of(read.within))
-            fold_input = fold_input_of(work, work.layout.leaf(number, part), read.within)
+            number, part = layout.tile_and_part(first.first.layout.numbers(*read.leaf))
+            window = secondary_window(work, number, layout.outputs_of(read.within))
+            fold_input = fold_input_of(work.first, layout.leaf(number, part), read.within)
             kernels = secondary_kernels(work, window, buffer_bytes)
             found.setdefault(kernels, {})[_folded(fold_input)] = None
     return found
@@ -173,7 +177,7 @@ def _output_boxes(plan: Plan, work: Work, buffer_bytes: int) -> Iterator[OutputB
     """Yield the boxes of outputs of the first and the last block: others have the same shapes."""
     ends: Sequence[Block] = [*plan.blocks[:1], *plan.blocks[1:][-1:]]
     for block in ends:
-        missed: Absent = [set() for _ in work.sources]
+        missed: Absent = [set() for _ in work.scan.sources]
         for share in shares_of(work, plan.sent(block), buffer_bytes, missed):
             yield from share.output_boxes
 

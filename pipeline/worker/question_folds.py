@@ -24,12 +24,12 @@ from chunkfold.kernels.program.device_context import device_errors
 from chunkfold.kernels.program.shared_layout import with_components
 from chunkfold.planning import group_keys
 from chunkfold.planning.broadcast_inputs import BroadcastInput
+from chunkfold.planning.folding import Folding
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.in_memory import depth_of
 from chunkfold.planning.preaggregation import Preaggregation
 from chunkfold.planning.rows import MOST_OPEN, RowsRead
 from chunkfold.planning.tiles import Combine
-from chunkfold.planning.work import Work
 from chunkfold.reading.reads import FoldInput
 from chunkfold.worker.worker_device import WorkerDevice
 
@@ -151,41 +151,49 @@ class QuestionFolds:
     """Begins the folds of a question, and gives them keys, weights and masks."""
 
     def __init__(
-        self, owned: WorkerDevice, work: Work, queue: cl.CommandQueue, combine: Combine
+        self,
+        owned: WorkerDevice,
+        question: Folding,
+        variant: str | None,
+        queue: cl.CommandQueue,
+        combine: Combine,
     ) -> None:
-        self._owned, self._work, self._queue, self._combine = owned, work, queue, combine
-        self._broadcast = [_uploaded(one, owned.opened) for one in work.held]
+        self._owned, self._queue, self._combine = owned, queue, combine
+        self._question, self._variant = question, variant
+        self._broadcast = [_uploaded(one, owned.opened) for one in question.held]
         self._of_labels: DeviceKeys | None = None
         self._numbering: Numbering | None = None
-        if isinstance(work.keys, Keys):
-            self._of_labels = DeviceKeys(owned.opened, work.keys)
-        elif work.numbering is not None:
-            tuning = owned.tuning(work.numbering, work.variant, KERNELS)
-            self._numbering = Numbering(owned.opened, work.numbering, tuning, queue)
+        if isinstance(question.keys, Keys):
+            self._of_labels = DeviceKeys(owned.opened, question.keys)
+        elif question.keys is not None:
+            numbering = question.keys.numbering
+            assert numbering is not None
+            tuning = owned.tuning(numbering, variant, KERNELS)
+            self._numbering = Numbering(owned.opened, numbering, tuning, queue)
 
     def begin(self, accumulator: Accumulator, tuning: Tuning, outputs: int) -> QuestionFold:
         """Return a new fold into `outputs` outputs, of each group if there are groups."""
-        work, opened = self._work, self._owned.opened
-        if work.rowwise is not None and accumulator == work.accumulator:
-            return RowsFold(self._owned, work.rowwise, tuning, outputs, self._queue, self._combine)
-        if work.keys is None:
-            return Fold(opened, accumulator, tuning, outputs, self._queue)
-        return KeyedFold(opened, accumulator, tuning, work.groups, outputs, self._queue)
+        question, opened, queue = self._question, self._owned.opened, self._queue
+        if question.rowwise is not None and accumulator == question.accumulator:
+            return RowsFold(self._owned, question.rowwise, tuning, outputs, queue, self._combine)
+        if question.keys is None:
+            return Fold(opened, accumulator, tuning, outputs, queue)
+        return KeyedFold(opened, accumulator, tuning, question.groups, outputs, queue)
 
     def selections(self, outputs: int) -> dict[int, RankSelection]:
         """Return what keeps all elements of outputs, if ranks are chosen, by component of keys."""
-        work, made = self._work, dict[int, RankSelection]()
-        for number in {one.component for one in work.choosers}:
-            keys = with_components(work.accumulator, (number,))
+        question, made = self._question, dict[int, RankSelection]()
+        for number in {one.component for one in question.choosers}:
+            keys = with_components(question.accumulator, (number,))
             made[number] = RankSelection(
                 self._owned.opened,
                 keys,
-                self._owned.tuning(keys, work.variant, {"columns", CHOOSE}),
+                self._owned.tuning(keys, self._variant, {"columns", CHOOSE}),
                 outputs,
-                depth_of(work.layout),
+                depth_of(question.layout),
                 self._queue,
-                work.groups_of_rows,
-                work.groups,
+                question.groups_of_rows,
+                question.groups,
             )
         return made
 
@@ -193,7 +201,7 @@ class QuestionFolds:
         """Return a partial with the chosen elements of each output, if elements were kept."""
         if not kept:
             return partial
-        choosers = self._work.choosers
+        choosers = self._question.choosers
         found = {one.name: kept[one.component].chosen(one.wanted(partial)) for one in choosers}
         return replace(partial, chosen=found)
 

@@ -70,20 +70,28 @@ class Ring:
     ) -> None:
         self._levels: LevelsFold | None = None
         self._owned, self._work, self._totals = owned, work, totals
+        self._scan, self._accumulator = work.scan, work.first.accumulator
         self._buffer_bytes = buffer_bytes
         self._queue = owned.opened.queue()
-        room = OPEN_BYTES // max(1, len(work.folded_beside))
+        room = OPEN_BYTES // max(1, len(work.folded_secondary))
         self.secondary = [
             SecondaryFolds(
-                owned, one, work.layout, self._queue, totals, combine, buffer_bytes, room
+                owned,
+                work.alone(one),
+                work.first.layout,
+                self._queue,
+                totals,
+                combine,
+                buffer_bytes,
+                room,
             )
-            for one in work.folded_beside
+            for one in work.folded_secondary
         ]
         """Folds of the same reads for secondary questions."""
-        self.extremes = ExtremesFound(work.layout) if work.extremes else None
-        self._folds = QuestionFolds(owned, work, self._queue, combine)
+        self.extremes = ExtremesFound(work.first.layout) if work.scan.finds_extremes else None
+        self._folds = QuestionFolds(owned, work.first, work.scan.variant, self._queue, combine)
         self._free: deque[StagingSlot] = deque()
-        self._readers, self._priority = owned.readers_for(work), priority
+        self._readers, self._priority = owned.readers_for(work.scan), priority
         self._made, self._most = 0, ring_slots(self._readers)
         self._in_flight: deque[_InFlight] = deque()
         """Reads that readers have, in the order of their folds."""
@@ -95,7 +103,7 @@ class Ring:
     def fold(self, accumulator: Accumulator, tuning: Tuning, output_box: OutputBox) -> Partial:
         """Read a box of outputs and fold it; see `FoldWay`."""
         fold = self._folds.begin(accumulator, tuning, output_box.outputs)
-        keeps = accumulator == self._work.accumulator  # else the first fold chose them
+        keeps = accumulator == self._accumulator  # else the first fold chose them
         kept = self._folds.selections(output_box.outputs) if keeps else {}
         partial = self._folded(fold, output_box, kept)
         assert isinstance(partial, Partial)
@@ -105,7 +113,7 @@ class Ring:
         self, how: Sequence[Rounding], tuning: Tuning, output_box: OutputBox
     ) -> Rounded | Partial:
         """Read a box of outputs, fold it, and round its results on the device, if it can."""
-        fold = self._folds.begin(self._work.accumulator, tuning, output_box.outputs)
+        fold = self._folds.begin(self._accumulator, tuning, output_box.outputs)
         found = self._folded(fold, output_box, {}, how)
         assert isinstance(found, Rounded | Partial)
         return found
@@ -116,7 +124,7 @@ class Ring:
         """Read a box of outputs of one read, of a shape, and make its levels, or else fold it."""
         if self._levels is None:
             self._levels = LevelsFold(self._owned.opened, levels, self._queue)
-        accumulator = self._work.accumulator
+        accumulator = self._accumulator
 
         def begin() -> Fold:
             return Fold(self._owned.opened, accumulator, tuning, output_box.outputs, self._queue)
@@ -193,11 +201,11 @@ class Ring:
                 buffer.ready()
             task = partial(
                 read_staged,
-                self._work.sources,
+                self._scan.sources,
                 read,
                 slot,
                 ranged=self.extremes is not None and self.extremes.wanted,
-                on_device=self._work.decodes_on_device,
+                on_device=self._scan.decodes_on_device,
             )
             future = self._owned.read(self._readers, self._priority, task)
             self._in_flight.append(_InFlight(output_box, read, slot, future))
@@ -214,7 +222,7 @@ class Ring:
         """Return a slot whose last fold is done or will be."""
         if self._made < self._most:
             self._made += 1
-            return tuple(self._owned.borrow(self._buffer_bytes) for _ in self._work.sources)
+            return tuple(self._owned.borrow(self._buffer_bytes) for _ in self._scan.sources)
         return self._free.popleft()
 
     def _consume(
@@ -229,7 +237,7 @@ class Ring:
         """Fold the read of a reader, and free its slot."""
         self._totals.check()
         self._totals.report_progress()
-        counts = fold.accumulator == self._work.accumulator  # else the first fold counted them
+        counts = fold.accumulator == self._accumulator  # else the first fold counted them
         try:
             times = self._read(read, future)
         except ChunkError as error:
@@ -242,7 +250,7 @@ class Ring:
             return
         self._totals.read_s += times.seconds
         self._totals.decode_s += times.decoding
-        ready = committed(self._work.sources, read.box.elements, slot)
+        ready = committed(self._scan.sources, read.box.elements, slot)
         uploads = [event for one in ready for event in one.events]
         inputs = self._folds.inputs([one.buffer for one in ready])
         if isinstance(fold, Fold | LevelFold):
@@ -269,7 +277,7 @@ class Ring:
         """Enqueue the folds of secondary questions; return the last event."""
         event = None
         for other in self.secondary:
-            event = other.add(inputs[: len(self._work.sources)], read, uploads) or event
+            event = other.add(inputs[: len(self._scan.sources)], read, uploads) or event
         return event
 
     def _read(self, read: Read, future: Future[ReadTimes]) -> ReadTimes:
@@ -280,9 +288,9 @@ class Ring:
             self._totals.check()
             if begun is None and future.running():
                 begun = time.monotonic()
-            elif begun is None and self._owned.shared(self._work.run):
+            elif begun is None and self._owned.shared(self._scan.run):
                 self._totals.report_progress()  # readers of another run keep this one waiting
             if begun is not None and time.monotonic() - begun > readers.READ_DEADLINE_S:
                 self._totals.stuck = True
-                raise ChunkError(overdue(self._work.sources[0], "reading", read))
+                raise ChunkError(overdue(self._scan.sources[0], "reading", read))
         return future.result()

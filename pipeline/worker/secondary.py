@@ -62,7 +62,7 @@ class SecondaryFolds:
     Parameters
     ----------
     work
-        The work of the question.
+        The work for the question alone.
     first
         The layout of the first question.
     buffer_bytes
@@ -83,9 +83,10 @@ class SecondaryFolds:
         room: int,
     ) -> None:
         self._owned, self._work, self._first = owned, work, first
+        self._question = work.first
         self._totals, self._combine = totals, combine
         self._buffer_bytes, self._room = buffer_bytes, room
-        self._folds = QuestionFolds(owned, work, queue, combine)
+        self._folds = QuestionFolds(owned, work.first, work.scan.variant, queue, combine)
         self._tiles = defaultdict[int, _Tile](_Tile)
         self._open: dict[Hashable, _OpenFold] = {}
         """Open folds, the most recently used last."""
@@ -97,13 +98,13 @@ class SecondaryFolds:
         self, inputs: Sequence[Input], read: Read, wait_for: Sequence[cl.Event]
     ) -> cl.Event | None:
         """Enqueue the fold of a read; return its event (None if it is empty)."""
-        work, within = self._work, read.within
-        number, part = work.layout.tile_and_part(self._first.numbers(*read.leaf))
-        pieces, tile = work.layout.leaf(number, part), self._tiles[number]
+        question, within = self._question, read.within
+        number, part = question.layout.tile_and_part(self._first.numbers(*read.leaf))
+        pieces, tile = question.layout.leaf(number, part), self._tiles[number]
         self._before.setdefault(number, (tile.partial, len(tile.parts)))
         tile.parts.append(part)
-        fold = self._fold(number, work.layout.outputs_of(within))
-        fold_input, given = fold_input_of(work, pieces, within), self._folds.inputs(inputs)
+        fold = self._fold(number, question.layout.outputs_of(within))
+        fold_input, given = fold_input_of(question, pieces, within), self._folds.inputs(inputs)
         if isinstance(fold, Fold):
             return fold.add(given, fold_input.box, wait_for)
         return self._folds.add(fold, given, fold_input, wait_for)
@@ -135,7 +136,7 @@ class SecondaryFolds:
         `again` folds some leaves of a tile once more, where expansions lost an exact sum.
         """
         self.keep()
-        accumulator, done = self._work.accumulator, dict[int, Partial]()
+        accumulator, done = self._question.accumulator, dict[int, Partial]()
         for number, tile in self._tiles.items():
             if tile.partial is not None:
                 lost = any_lost(accumulator, tile.partial).any()
@@ -160,19 +161,20 @@ class SecondaryFolds:
         return found.fold
 
     def _begin(self, number: int, place: Slices) -> _OpenFold:
-        work, window = self._work, secondary_window(self._work, number, place)
-        kernels = secondary_kernels(work, window, self._buffer_bytes)
-        tuning = self._owned.tuning(work.folded, work.variant, kernels)
-        nbytes = work.groups * window.outputs * work.accumulator.nbytes
-        fold = self._folds.begin(work.accumulator, tuning, window.outputs)
+        question, window = self._question, secondary_window(self._work, number, place)
+        kernels = secondary_kernels(self._work, window, self._buffer_bytes)
+        tuning = self._owned.tuning(question.folded, self._work.scan.variant, kernels)
+        nbytes = question.groups * window.outputs * question.accumulator.nbytes
+        fold = self._folds.begin(question.accumulator, tuning, window.outputs)
         return _OpenFold(number, place, fold, nbytes)
 
     def _read_back(self, key: Hashable) -> None:
         """Read accumulators back into the partial of their tile."""
         number, place, fold, _ = self._open.pop(key)
-        accumulator, tile = self._work.accumulator, self._tiles[number]
-        shape = self._work.outputs_shape(self._work.layout.tile_shape(number))
-        found = assembled(accumulator, shape, [(self._work.outputs_region(place), fold.finish())])
+        question, tile = self._question, self._tiles[number]
+        accumulator, region = question.accumulator, question.outputs_region(place)
+        shape = question.outputs_shape(question.layout.tile_shape(number))
+        found = assembled(accumulator, shape, [(region, fold.finish())])
         self._totals.launched(fold.profile())
         both = [found] if tile.partial is None else [tile.partial, found]
         tile.partial = self._combine(accumulator, both)

@@ -55,19 +55,21 @@ class LeafStream:
 
     def __init__(self, owned: WorkerDevice, work: Work, block: Block, watch: Watch) -> None:
         self.owned, self.work, self.block = owned, work, block
-        if work.fetching:
-            flight().bound(work.requests, work.fetching, work.retry_s)
-        self.totals = Totals(work.run, watch, missed=[set() for _ in work.sources])
+        scan, finishing = work.scan, work.first.finishing
+        if scan.fetching:
+            flight().bound(scan.requests, scan.fetching, scan.retry_s)
+        self.totals = Totals(scan.run, watch, missed=[set() for _ in scan.sources])
         self.fills = Powers(
             owned.opened,
-            [np.full(1, source.fill, source.dtype) for source in work.sources],
-            lambda accumulator: owned.tuning(accumulator, work.variant, {"flat"}),
+            [np.full(1, source.fill, source.dtype) for source in scan.sources],
+            lambda accumulator: owned.tuning(accumulator, scan.variant, {"flat"}),
         )
         """Folds of the fill value."""
-        able = work.levels is not None and makes_right(owned.opened, work.levels)
-        self._levels = work.levels if able else None
+        levels = None if finishing is None else finishing.by_kernels
+        able = levels is not None and makes_right(owned.opened, levels)
+        self._levels = levels if able else None
         """Levels that kernels make from tiles; None: they do not or cannot."""
-        self.buffer_bytes = min(work.leaf_bytes, owned.device.max_alloc_bytes)
+        self.buffer_bytes = min(scan.leaf_bytes, owned.device.max_alloc_bytes)
         """Most bytes of one read of one input."""
         priority = owned.priority()
         ahead, self.shares = itertools.tee(
@@ -81,7 +83,7 @@ class LeafStream:
             output_box
             for share in ahead
             for output_box in share.output_boxes
-            if not self._per_thread.suit(work.accumulator, output_box)
+            if not self._per_thread.suit(work.first.accumulator, output_box)
         )
         self._ring = Ring(
             owned, work, self.totals, self.buffer_bytes, priority, output_boxes, self.combine
@@ -102,7 +104,7 @@ class LeafStream:
         reads = list(itertools.islice(reads_of(work, output_box, self.buffer_bytes), 2))
         if len(reads) != 1:
             return None
-        tuning = self.tuning(work.accumulator, output_box)
+        tuning = self.tuning(work.first.accumulator, output_box)
         return self._ring.fold_levels(self._levels, tuning, output_box, reads[0].shape)
 
     def rounded(self, share: Share) -> Rounded | Partial | None:
@@ -110,12 +112,15 @@ class LeafStream:
 
         Raises as `FoldWay.fold`. None if it is no whole tile, or devices do not round such results.
         """
-        work, output_box = self.work, self._whole_tile(share)
-        if work.finishing is None or work.skips or output_box is None or self._shares_memory:
+        question, output_box = self.work.first, self._whole_tile(share)
+        finishing, skips = question.finishing, self.work.scan.skips
+        if finishing is None or skips or output_box is None or self._shares_memory:
             return None
-        how, statistics = work.finishing.roundings, work.finishing.statistics
-        tuning = self.tuning(work.accumulator, output_box)
-        if not how or not rounds_right(self.owned.opened, work.accumulator, tuning, statistics):
+        how, accumulator = finishing.roundings, question.accumulator
+        tuning = self.tuning(accumulator, output_box)
+        if not how or not rounds_right(
+            self.owned.opened, accumulator, tuning, finishing.statistics
+        ):
             return None
         return self._ring.fold_rounded(how, tuning, output_box)
 
@@ -126,7 +131,7 @@ class LeafStream:
 
     def _whole_tile(self, share: Share) -> OutputBox | None:
         """Return the box of a share if it is a whole tile that this block reads alone."""
-        shared = self.block.parts != (0, self.work.layout.parts)
+        shared = self.block.parts != (0, self.work.first.layout.parts)
         if shared or share.implicit or len(share.output_boxes) != 1:
             return None
         (output_box,) = share.output_boxes
@@ -135,14 +140,15 @@ class LeafStream:
 
     def tuning(self, accumulator: Accumulator, output_box: OutputBox) -> Tuning:
         """Return the tuning for the fold of a box of outputs into an accumulator."""
-        first = accumulator == self.work.accumulator  # else limbs, which fold elements once more
+        question = self.work.first
+        first = accumulator == question.accumulator  # else limbs, which fold elements once more
         kernels = kernels_of(self.work, output_box, self.buffer_bytes, by_rows=first)
-        folded = self.work.folded if first else accumulator
-        return self.owned.tuning(folded, self.work.variant, kernels)
+        folded = question.folded if first else accumulator
+        return self.owned.tuning(folded, self.work.scan.variant, kernels)
 
     def combine(self, accumulator: Accumulator, partials: Sequence[Partial]) -> Partial:
         """Combine partials of the same outputs."""
-        tuning = self.owned.tuning(accumulator, self.work.variant)
+        tuning = self.owned.tuning(accumulator, self.work.scan.variant)
         combiner = Combiner(self.owned.opened, accumulator, tuning)
         combined = combiner.combine(partials)
         self.totals.launched(combiner.profile())

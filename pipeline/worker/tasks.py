@@ -26,9 +26,9 @@ from chunkfold.errors import DeviceError, IncompleteError, MonoidError
 from chunkfold.events import reporter, to_message
 from chunkfold.kernels import Partial
 from chunkfold.kernels.binding.statistic import Statistic
-from chunkfold.planning.block_data import BlockData, Constants, PackedConstants
 from chunkfold.planning.blocks import Block, TileRange
-from chunkfold.planning.work import Work
+from chunkfold.planning.folding import Constants, PackedConstants
+from chunkfold.planning.work import BlockData, Work
 from chunkfold.worker.combine_blocks import combine
 from chunkfold.worker.computing import TaskProgress, sources_in
 from chunkfold.worker.finishing import Finishing
@@ -60,15 +60,15 @@ def block_task(
     owned, address = device_of(worker), worker.address
     unwanted = is_unwanted(worker)
     report = reporter(
-        work.run,
+        work.scan.run,
         block.number,
         attempt,
         address,
         owned.device.identity,
         lambda event: worker.log_event(topic, to_message(event)),  # type: ignore[arg-type]
     )
-    watch = Watch(report, lambda: is_cancelled(work.run) or unwanted())
-    progress = TaskProgress(work.run, watch)
+    watch = Watch(report, lambda: is_cancelled(work.scan.run) or unwanted())
+    progress = TaskProgress(work.scan.run, watch)
     bring = partial(sources_in, data, results or {}, get_sync, progress)
     return fold_block(owned, address, work, block, watch, bring)
 
@@ -102,7 +102,8 @@ def graph_block(
     results = dict(zip(keys, chunks, strict=True))
     bring = partial(sources_in, data, results, get_sync, _nobody)
     folded = fold_block(owned, address, work, block, Watch(_nobody, unwanted), bring)
-    for source in work.sources if data is None else (*work.sources, *data.sources.values()):
+    brought = () if data is None else data.sources.values()
+    for source in (*work.scan.sources, *brought):
         source.check_unchanged()
     return folded
 

@@ -84,7 +84,7 @@ class ThreadFold(ABC):
         self._folded = 0
         """Number of folded elements of the first of them."""
         self._owned, self._fold = owned, fold
-        self._work, self._sources = work, work.sources
+        self._work, self._sources = work, work.scan.sources
         self._shares, self._piece_bytes = shares, piece_bytes
         self._ended = ended
 
@@ -165,7 +165,7 @@ class FoldInTurn(ThreadFold):
 
     def _read_bytes(self, share: WorkShare) -> int:
         # Leaves are read whole, unless threads share them.
-        return self._work.leaf_bytes if share.every[1] == 1 else self._piece_bytes
+        return self._work.scan.leaf_bytes if share.every[1] == 1 else self._piece_bytes
 
     def _fold_reads(self, reads: Iterator[Read], slot: StagingSlot) -> None:
         # The same number of elements for each input: all stop at the same chunks.

@@ -35,7 +35,7 @@ from chunkfold.kernels.feed.feeder import Feeder
 from chunkfold.kernels.fold.staging import StagingBuffer
 from chunkfold.kernels.geometry import FOLDS
 from chunkfold.kernels.tuning.decode_request import decode_rates
-from chunkfold.planning.work import Work
+from chunkfold.planning.work import Scan
 from chunkfold.planning.workers import by_cores, readers_each
 from chunkfold.reading.readers import Readers
 
@@ -66,8 +66,8 @@ class WorkerDevice:
     _decoders: DeviceDecoders = field(init=False)
     trying: threading.Lock = field(default_factory=threading.Lock)
     """Locked while the laws of a run's monoids are tried."""
-    tried: deque[str] = field(default_factory=lambda: deque(maxlen=_RUNS_KNOWN))
-    """Latest runs whose laws were tried."""
+    tried: deque[tuple[str, int]] = field(default_factory=lambda: deque(maxlen=_RUNS_KNOWN))
+    """Latest runs whose laws were tried, and the numbers of their questions."""
     _priorities: Iterator[int] = field(default_factory=itertools.count)
     _pools: dict[int, Readers] = field(default_factory=dict)
     """Pools by their number of threads."""
@@ -156,10 +156,10 @@ class WorkerDevice:
         with self._lock:
             self._buffers.append(buffer)
 
-    def readers_for(self, work: Work) -> int:
+    def readers_for(self, scan: Scan) -> int:
         """Return the number of threads that read for a run; more than cores for remote arrays."""
-        remote = any(source.remote for source in work.sources)
-        return work.readers if remote else min(work.readers, self.readers)
+        remote = any(source.remote for source in scan.sources)
+        return scan.readers if remote else min(scan.readers, self.readers)
 
     def tuning(
         self, accumulator: Accumulator, variant: str | None, kernels: Collection[str] = ()

@@ -16,7 +16,7 @@ import chunkfold as cf
 from chunkfold.cluster.joining import connect
 from chunkfold.errors import MonoidError, PlanError, SourceError
 from chunkfold.kernels import CATALOGUE
-from chunkfold.planning import blocks, group_keys, planner, work
+from chunkfold.planning import blocks, folding, group_keys, planner
 from chunkfold.reading import tile_leaves
 from chunkfold.running import backend, sending
 from chunkfold.sources import labels
@@ -35,7 +35,7 @@ def _small_leaves(monkeypatch):
 
     Each block leaves those groups that it meets.
     """
-    monkeypatch.setattr(work, "LARGE_BYTES", 0)
+    monkeypatch.setattr(folding, "LARGE_BYTES", 0)
     monkeypatch.setattr(planner, "LEAF_BYTES", 2048)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (4096, 8192))
     monkeypatch.setattr(tile_leaves, "READ_BYTES", 100)
@@ -301,7 +301,7 @@ def test_chunks_that_are_not_stored_have_their_labels(
     array[5:10] = made[5:10] = hard("float32")[5:10]
     run = cf.submit(made, ops, axis=axis, by=by, by_axis=along)
     got = run.result()
-    assert run.plan.unstored
+    assert run.plan.scan.unstored
     for op in ops:
         same(got[op], grouped(op, array, by, along, axis), op)
     got = cf.reduce(made, "mean", axis=axis, by=by, by_axis=along, skipna=True)

@@ -280,7 +280,7 @@ def test_the_memory_bound_has_every_term():
     finally:
         planner.LEAF_BYTES = leaf
     memory = plan.memory
-    assert plan.leaf_bytes == 11 * 13 * 4
+    assert plan.scan.leaf_bytes == 11 * 13 * 4
     assert memory.staging == 3 * ring_slots(7) * 11 * 13 * 4
     assert memory.decoding == 7 * 2 * 11 * 13 * 4
     partial = 13 * plan.accumulator.nbytes
@@ -313,14 +313,14 @@ def test_large_partials_wait_in_pairs_and_blocks_leave_little():
     plan = planned(source, axis=0)
     partial = 721 * 1440 * plan.accumulator.nbytes
     assert plan.tree.fan_in == 2
-    assert plan.nbytes / len(plan.blocks) >= 128 * partial
-    waiting = plan.tree.levels * partial
-    assert 2**plan.tree.levels >= len(plan.blocks) > 2 ** (plan.tree.levels - 1)
+    assert plan.scan.nbytes / len(plan.blocks) >= 128 * partial
+    waiting = plan.tree.height * partial
+    assert 2**plan.tree.height >= len(plan.blocks) > 2 ** (plan.tree.height - 1)
     alone = planned(source, axis=0, selection=slice(0, 8)).memory
     together = 2 * min(SLAB_BYTES, 2 * partial) + partial
     assert plan.memory.accumulators == alone.accumulators + waiting + together
     small = planned(source)
-    assert (small.tree.fan_in, small.nbytes / len(small.blocks) < 2**30 * 1.1) == (8, True)
+    assert (small.tree.fan_in, small.scan.nbytes / len(small.blocks) < 2**30 * 1.1) == (8, True)
 
 
 def test_what_comes_through_zarr_or_a_network_is_decoded_leaf_by_leaf(tmp_path):
@@ -364,7 +364,7 @@ def test_leaves_of_small_chunks_are_smaller_where_memory_is_short():
     for mib in (4000, 100, 60, 30, 12):
         plan = planned(source, threads=2, readers=2, memory=mib << 20)
         assert plan.memory.total <= mib << 20
-        leaves.append(plan.leaf_bytes >> 20)
+        leaves.append(plan.scan.leaf_bytes >> 20)
     assert leaves == [16, 4, 4, 1, 1]
     with pytest.raises(PlanError, match=r"even with leaves of 1\.0 MiB: use more memory, or"):
         planned(source, memory=2 << 20)

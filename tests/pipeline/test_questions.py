@@ -110,7 +110,7 @@ def test_chunks_are_read_once_for_all_and_again_for_those_that_need_it(stores: P
     whole = found.result()
     reads = [event for event in events if isinstance(event, RunStarted)]
     assert len(reads) == found.plan.reads == 2  # the second for the last digits of both medians
-    assert sum(entry.nbytes for entry in found.profile.values()) == 2 * found.plan.nbytes
+    assert sum(entry.nbytes for entry in found.profile.values()) == 2 * found.plan.scan.nbytes
     for name, question in asked.items():
         same(whole[name], alone(stores / "narrow", question, **common))
 

@@ -143,7 +143,7 @@ def test_chunks_that_are_not_selected_are_neither_read_nor_counted(
     options: Any = {"selection": selection, "allow_empty": True}
     np.testing.assert_array_equal(cf.reduce(made, axis=(1, 2), **options), want)
     plan = cf.plan(made, axis=(1, 2), **options)
-    assert plan.nbytes == want.size * 9 * 10 * 4
+    assert plan.scan.nbytes == want.size * 9 * 10 * 4
     shutil.rmtree(tmp_path / "a" / "c")
     counts = (3 * len(rows),) * 2
     assert list(cf.plan(made, **options).missing.values()) == [counts]
@@ -168,7 +168,7 @@ def test_a_shuffled_axis_is_read_once_and_repeats_are_within_the_bound():
         assert asked.max() == 1
     plan = cf.plan(Counting(), selection=([3] * 10_000,))
     assert plan.layout.leaves > 100  # each is as large as if nothing was picked twice
-    assert plan.leaf_bytes <= 2 * 240 * 4
+    assert plan.scan.leaf_bytes <= 2 * 240 * 4
     assert cf.reduce(Counting(), selection=([3] * 10_000,)) == np.arange(12, 16).sum() * 10_000
 
 

@@ -159,7 +159,7 @@ def test_what_is_not_stored_is_weighed_too(tmp_path: Path):
     values[2:4, :3] = 7.5
     path = stored(tmp_path, values, fill=7.5, config={"write_empty_chunks": False})
     weights = np.random.default_rng(3).random((5, 8))
-    assert cf.plan(path).unstored or len(list(Path(path).rglob("c/*/*/*"))) < 6
+    assert cf.plan(path).scan.unstored or len(list(Path(path).rglob("c/*/*/*"))) < 6
     got = cf.reduce(path, "mean", weights=weights)
     assert got == exactly(values, weights, None)
 

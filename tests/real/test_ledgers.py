@@ -53,7 +53,7 @@ def test_a_ledger_in_s3_is_found_by_others(s3: Ceph, tmp_path: Path):
         place = f"s3://kept/{'disk' if isinstance(source, Path) else 's3'}"
         first = asked(source, ["mean", "max"], place, axis=0)
         assert first.ledger.kept == len(first.plan.blocks) > 1
-        assert asked(source, ["mean", "max"], place, axis=0).plan.nbytes == 0
+        assert asked(source, ["mean", "max"], place, axis=0).plan.scan.nbytes == 0
         told = json.loads(chunkfold("ledger", "show", place, "--json").stdout)
         assert told["segments"] >= 1
         assert told["damaged"] == []

@@ -123,7 +123,7 @@ def test_what_a_listing_lacks_is_not_asked_for(environment: Ceph, monkeypatch):
         run = cf.submit("s3://climate/zstd", "count")
         assert run.result() == FULL.size
         # Leaves of which nothing is stored are left out; of others, what is not.
-        assert run.plan.nbytes == VALUES[:32].nbytes
+        assert run.plan.scan.nbytes == VALUES[:32].nbytes
         assert sorted(asked) == [f"c/{n}/0/0" for n in range(4)]
         asked.clear()
 
@@ -215,7 +215,7 @@ def check_bits(root: str) -> None:
         got = run.result()
         assert got["sum"] == np.float32(math.fsum(FULL.ravel()))
         assert (got["min"], got["count"]) == (FULL.min(), FULL.size)
-        assert run.plan.nbytes == VALUES[:32].nbytes
+        assert run.plan.scan.nbytes == VALUES[:32].nbytes
         some = cf.reduce(f"{root}/{name}", "max", axis=0, selection=(slice(3, 40, 5), 17))
         assert (some == FULL[3:40:5, 17].max(axis=0)).all()
 

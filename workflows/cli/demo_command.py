@@ -95,7 +95,7 @@ def _show(name: str, array: AnyArray, run: Run, results: dict[str, Any], seconds
         wrong += not right
         made.add_row(op, str(results[op]), str(numpy_results[op]), "yes" if right else "NO", why)
     show(out, made)
-    nbytes = run.plan.nbytes
+    nbytes = run.plan.scan.nbytes
     out.print(
         f"{size_text(nbytes)} in {seconds:.2f} s ({size_text(nbytes / seconds)}/s); NumPy, which "
         f"holds it in memory, took {numpy_seconds:.2f} s"

@@ -83,7 +83,7 @@ def suggesting(error: click.ClickException) -> click.ClickException:
     """Suggest the option that other tools call so, if the command has it: `--axis` for `--dim`."""
     if not isinstance(error, click.NoSuchOption) or error.ctx is None:
         return error
-    from chunkfold.planning.keywords import nearest_option
+    from chunkfold.planning.options import nearest_option
 
     near = nearest_option(error.option_name.lstrip("-").replace("-", "_"))
     spelled = f"--{near.replace('_', '-')}" if near else ""

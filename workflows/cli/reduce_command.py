@@ -186,8 +186,8 @@ def _tell(run: Run) -> None:
         err.print(told, markup=False, soft_wrap=True)
     if run.plan.ledger is not None:
         err.print(ledger_text(run), markup=False, soft_wrap=True)
-    rate = size_text(run.plan.nbytes / run.seconds)
-    err.print(f"{size_text(run.plan.nbytes)} in {run.seconds:.2f} s, {rate}/s")
+    rate = size_text(run.plan.scan.nbytes / run.seconds)
+    err.print(f"{size_text(run.plan.scan.nbytes)} in {run.seconds:.2f} s, {rate}/s")
     show(err, device_table(run.profile, run.seconds))
 
 

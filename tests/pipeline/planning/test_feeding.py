@@ -39,9 +39,9 @@ def _small(monkeypatch) -> None:
 
 def test_gpus_have_large_leaves_and_few_readers(path: Path):
     plan = planned(path, own_memory=True, readers=16)
-    assert (plan.leaf_bytes, plan.readers) == (256 << 10, feeding.READERS)
+    assert (plan.scan.leaf_bytes, plan.readers) == (256 << 10, feeding.READERS)
     other = planned(path, own_memory=False, readers=16)
-    assert (other.leaf_bytes, other.readers) == (64 << 10, 16)
+    assert (other.scan.leaf_bytes, other.readers) == (64 << 10, 16)
 
 
 def test_hdf5_without_filters_is_fed_as_chunks_without_codecs_are(tmp_path: Path):
@@ -49,16 +49,16 @@ def test_hdf5_without_filters_is_fed_as_chunks_without_codecs_are(tmp_path: Path
         for name, given in (("plain", {}), ("packed", {"compression": "gzip"})):
             file.create_dataset(name, (64, 16384), "f4", chunks=(1, 16384), **given)[...] = 1
     found = [planned(tmp_path / "a.h5" / name, own_memory=True) for name in ("plain", "packed")]
-    assert [plan.leaf_bytes for plan in found] == [256 << 10, 64 << 10]
+    assert [plan.scan.leaf_bytes for plan in found] == [256 << 10, 64 << 10]
 
 
 def test_each_worker_has_some_leaves(path: Path):
-    assert planned(path, own_memory=True, workers=4).leaf_bytes == 128 << 10
-    assert planned(path, own_memory=True, workers=40).leaf_bytes == 64 << 10
+    assert planned(path, own_memory=True, workers=4).scan.leaf_bytes == 128 << 10
+    assert planned(path, own_memory=True, workers=40).scan.leaf_bytes == 64 << 10
 
 
 def test_leaves_are_a_small_part_of_a_devices_memory(path: Path):
-    assert planned(path, own_memory=True, buffer_bytes=1 << 20).leaf_bytes == 128 << 10
+    assert planned(path, own_memory=True, buffer_bytes=1 << 20).scan.leaf_bytes == 128 << 10
 
 
 def zstd(path: Path, codec: object = "auto") -> Path:
@@ -70,20 +70,20 @@ def zstd(path: Path, codec: object = "auto") -> Path:
 
 def test_what_the_host_decodes_is_read_by_all_readers(tmp_path: Path):
     plan = planned(zstd(tmp_path / "z"), own_memory=True, decode="host", readers=16)
-    assert (plan.leaf_bytes, plan.readers) == (64 << 10, 16)
+    assert (plan.scan.leaf_bytes, plan.readers) == (64 << 10, 16)
     assert plan.device_decoding == (False, "decode is 'host'")
 
 
 def test_zstd_is_decoded_by_devices_with_memory_of_their_own(tmp_path: Path):
     path = zstd(tmp_path / "z")
     plan = planned(path, own_memory=True, readers=16)
-    assert (plan.leaf_bytes, plan.readers) == (256 << 10, feeding.READERS_DECODED)
+    assert (plan.scan.leaf_bytes, plan.readers) == (256 << 10, feeding.READERS_DECODED)
     assert plan.device_decoding.used
     assert "decoding  on the device: zstd" in str(plan)
     host = planned(path, own_memory=True, decode="host", readers=plan.readers)
-    assert plan.memory.decoding - host.memory.decoding > 2 * plan.readers * plan.leaf_bytes
+    assert plan.memory.decoding - host.memory.decoding > 2 * plan.readers * plan.scan.leaf_bytes
     other = planned(path, own_memory=False, readers=16)
-    assert (other.leaf_bytes, other.readers) == (64 << 10, 16)
+    assert (other.scan.leaf_bytes, other.readers) == (64 << 10, 16)
     assert "decoding  on the host: devices share the host's memory" in str(other)
 
 
@@ -215,5 +215,5 @@ def test_blocks_of_what_is_fed_have_some_leaves(path: Path, monkeypatch):
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (1 << 10, 256 << 10))
     assert len(planned(path).blocks) == 16
     fed = planned(path, own_memory=True)
-    assert fed.leaf_bytes * feeding.LEAVES_OF_A_BLOCK == 2 << 20
+    assert fed.scan.leaf_bytes * feeding.LEAVES_OF_A_BLOCK == 2 << 20
     assert len(fed.blocks) == 2

@@ -40,7 +40,7 @@ def path(tmp_path: Path) -> str:
 
 def chunks_of_leaf(path: str, **given: Any) -> int:
     """Return of how many chunks a leaf is."""
-    whole = cf.plan(path, "mean", axis=0, by=MONTHS, **given).leaf_bytes
+    whole = cf.plan(path, "mean", axis=0, by=MONTHS, **given).scan.leaf_bytes
     return whole // (4 * int(np.prod(CHUNKS)))
 
 
@@ -63,27 +63,27 @@ def test_results_are_those_of_smaller_leaves(path: str, monkeypatch, given: dict
     if "by" in given and given["by"] is None:
         ops = [*OPS, cf.histogram(np.linspace(-300, 300, 17))]
     given = {"by": MONTHS, "axis": 0, **given}
-    larger = cf.plan(path, ops, **given).leaf_bytes
+    larger = cf.plan(path, ops, **given).scan.leaf_bytes
     got = cf.reduce(path, ops, **given)
     monkeypatch.setenv(rules.VARIABLE, "larger_leaves")
-    assert cf.plan(path, ops, **given).leaf_bytes < larger
+    assert cf.plan(path, ops, **given).scan.leaf_bytes < larger
     same(got, cf.reduce(path, ops, **given))
 
 
 def test_leaves_are_larger_only_where_each_key_is_met_less_often(path: str):
     assert chunks_of_leaf(path) == 4
     quarters = cf.plan(path, "mean", axis=0, by=np.arange(SHAPE[0]) // 4)
-    assert quarters.leaf_bytes == 4 * np.prod(CHUNKS)
+    assert quarters.scan.leaf_bytes == 4 * np.prod(CHUNKS)
 
 
 def test_leaves_are_no_larger_than_what_is_held_anyway(path: str):
     chunk = 4 * np.prod(CHUNKS)
     many = [*OPS[:3], cf.histogram(np.linspace(-300, 300, 17))]
     alone = cf.plan(path, many, axis=0)
-    assert chunk < alone.leaf_bytes <= alone.layout.outputs * alone.accumulator.nbytes
-    assert cf.plan(path, "max", axis=0).leaf_bytes == chunk
+    assert chunk < alone.scan.leaf_bytes <= alone.layout.outputs * alone.accumulator.nbytes
+    assert cf.plan(path, "max", axis=0).scan.leaf_bytes == chunk
     two = {"whole": cf.ask("sum"), "many": cf.ask(many, axis=0)}
-    assert cf.plan(path, two).leaf_bytes == alone.leaf_bytes
+    assert cf.plan(path, two).scan.leaf_bytes == alone.scan.leaf_bytes
 
 
 @pytest.mark.parametrize(

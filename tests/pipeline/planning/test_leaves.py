@@ -80,7 +80,7 @@ def test_little_memory_is_room_for_small_leaves_and_the_answer_is_the_same(
     much = cf.plan(paths, "dot", mode="fast")
     assert "are decoded" in str(much)
     little = cf.plan(paths, "dot", memory=1_300_000, mode="fast")
-    assert little.leaf_bytes < much.leaf_bytes
+    assert little.scan.leaf_bytes < much.scan.leaf_bytes
     assert little.memory.total <= 1_300_000
     assert cf.reduce(paths, "dot") == cf.reduce(paths, "dot", memory=2_500_000)
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import chunkfold as cf
 from chunkfold.planning import blocks, planner, roll_up, rules, workers
+from chunkfold.planning.folding import RolledUp
 from chunkfold.planning.questions import Question
 from chunkfold.planning.work import Work
 from tests.conftest import DEVICES
@@ -76,9 +77,9 @@ def client() -> Iterator[Client]:
 def made_of(source: Any, questions: Mapping[str, Question], **common: Any) -> dict[str, str]:
     """Return which questions are made of which others."""
     plan = cf.plan(source, questions, **common)
-    each = [(one.request, one.request.roll_up) for one in plan.together]
-    names = [request.question for request, _ in each]
-    return {one.question: names[roll_up.finer] for one, roll_up in each if roll_up is not None}
+    names = [one.request.question for one in plan.together]
+    each = zip(names, plan.questions, strict=True)
+    return {name: names[one.roll_up.finer] for name, one in each if isinstance(one, RolledUp)}
 
 
 @pytest.mark.parametrize("name", [*ARRAYS])
@@ -136,9 +137,21 @@ def test_questions_are_made_of_the_coarsest_that_has_all_they_need(stores: Path)
     found = made_of(stores / "narrow", questions)
     assert found == {"zones": "map", "some": "map", "lat": "map", "whole": "zones"}
     work = Work.of("run", cf.plan(stores / "narrow", questions))
-    assert len(work.folded_beside) == 2
+    assert len(work.folded_secondary) == 2
     told = str(cf.plan(stores / "narrow", questions))
     assert "made of   what zones keeps for each of its results: no pass over the data" in told
+
+
+def test_monoids_of_users_are_tried_with_their_masks_where_one_is_made_of_another(stores: Path):
+    above = cf.Monoid(
+        "above", fields={"n": "int64"}, zero=0, lift=lambda x: x > 0, op=lambda a, b: b.n + a.n
+    )
+    mask = ZONES > 0
+    questions = {"map": cf.ask(above, axis=0, where=mask), "all": cf.ask(above, where=mask)}
+    assert made_of(stores / "narrow", questions) == {"all": "map"}
+    found = cf.reduce(stores / "narrow", questions)
+    for name, question in questions.items():
+        same(found[name], alone(stores / "narrow", question))
 
 
 @pytest.mark.parametrize(

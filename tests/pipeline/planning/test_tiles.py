@@ -16,7 +16,6 @@ from chunkfold.planning.options import Options
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.planner import make_plan
 from chunkfold.planning.resolve import asked
-from chunkfold.planning.tiles import kernel_levels
 from chunkfold.planning.work import Work
 from chunkfold.planning.workers import Terms
 from chunkfold.workflows.pyramid_plan import plan_pyramid
@@ -79,8 +78,8 @@ def test_tiles_are_shared_where_nothing_is_gained_or_too_much_waits(given: dict[
 )
 def test_tiles_are_finished_by_blocks_where_devices_can_round_all(given, finishes: bool):
     plan = planned(**given)
-    assert (Work.of("run", plan).finishing is not None) == finishes
-    assert Work.in_graph("run", plan).finishing is None
+    assert (Work.of("run", plan).first.finishing is not None) == finishes
+    assert Work.in_graph("run", plan).first.finishing is None
 
 
 def pyramid(folder: Path, dtype: str, **given: Any) -> Plan:
@@ -88,11 +87,17 @@ def pyramid(folder: Path, dtype: str, **given: Any) -> Plan:
     return cf.plan(plan_pyramid(path, folder / "b", **{"levels": 2, **given}).request)
 
 
+def kernel_levels(plan: Plan) -> Levels | None:
+    """Return what kernels are to make of tiles of one leaf, in a plan whose results leave."""
+    finishing = plan.first.finishing
+    assert finishing is not None
+    return finishing.by_kernels
+
+
 @pytest.mark.parametrize("op", ["mean", "min", "max"])
 @pytest.mark.parametrize("dtype", ["float32", "uint8", "int32"])
 def test_kernels_make_levels_of_plain_ops_of_narrow_elements(tmp_path: Path, dtype: str, op: Any):
-    plan = pyramid(tmp_path, dtype, op=op)
-    assert kernel_levels(plan) == Levels(op, dtype, (1, 2, 2), 2)
+    assert kernel_levels(pyramid(tmp_path, dtype, op=op)) == Levels(op, dtype, (1, 2, 2), 2)
 
 
 @pytest.mark.parametrize(

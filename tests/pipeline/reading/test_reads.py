@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 import chunkfold as cf
 from chunkfold.axis_cuts import Cells
 from chunkfold.kernels import as_monoid, bind
+from chunkfold.planning.folding import Folding
 from chunkfold.planning.layout import Layout
-from chunkfold.planning.work import Work
+from chunkfold.planning.work import Scan, Work
 from chunkfold.reading.box_kernels import kernels_of
 from chunkfold.reading.reads import (
     all_outputs,
@@ -38,9 +39,8 @@ def test_no_box_needs_a_kernel_that_was_not_foreseen(data, axes, op, buffer_byte
     layout = Layout(select([Cells(*axis) for axis in axes]), reduced)
     accumulator = bind([as_monoid(op)], [source.dtype]).accumulator
     leaf_bytes = 4 * int(layout.leaf_elements().max())
-    work = Work(
-        "run", (source,), (None,), layout, leaf_bytes, accumulator, None, 2, 2, 1, 0, 60.0, by_cell
-    )
+    scan = Scan("run", (source,), (None,), leaf_bytes, None, 2, 2, 1, 0, 60.0, by_cell)
+    work = Work(scan, Folding(layout, accumulator, keys=None, held=()))
     kernels, foreseen = set(), set()
     windows_of = output_boxes_by_cell if by_cell else output_boxes_within
     for tile in range(layout.tiles):
@@ -84,9 +84,8 @@ def test_chunks_are_read_in_turn_where_no_place_matters(
     sources = tuple(open_source(tmp_path / f"{n}") for n in range(len(chunks)))
     layout = Layout(select([Cells(20, 6), Cells(30, 10)]), axis)
     accumulator = bind([as_monoid(op)], [source.dtype for source in sources]).accumulator
-    work = Work(
-        "run", sources, (None, None), layout, 240, accumulator, None, 2, 2, 1, 0, 60.0, skips=False
-    )
+    scan = Scan("run", sources, (None, None), 240, None, 2, 2, 1, 0, 60.0, skips=False)
+    work = Work(scan, Folding(layout, accumulator, keys=None, held=()))
     output_box = all_outputs(work, 0, [TileLeaf(0, 60, 240, False, (None,) * len(chunks))])
     assert {read.in_turn for read in reads_of(work, output_box, 240)} == {in_turn}
     given = tuple(tmp_path / f"{n}" for n in range(len(chunks)))

@@ -183,7 +183,7 @@ def test_partials_are_combined_before_others_are_made():
     assert len(plan.blocks) > 100
     with Holding():
         lazy.compute(num_workers=2)
-    assert max(most) <= plan.tree.levels * plan.tree.fan_in + 2
+    assert max(most) <= plan.tree.height * plan.tree.fan_in + 2
 
 
 def test_it_is_computed_by_any_client(client: Client, tmp_path: Path):

@@ -94,7 +94,7 @@ def test_a_question_that_was_answered_is_not_read_again(source: Path, tmp_path: 
     again = asked(source, op, tmp_path / "l", **options)
     assert again.ledger == LedgerReport(known=first.ledger.kept)
     assert first.ledger.kept > 1 or name == "percentile"
-    assert again.plan.nbytes == 0
+    assert again.plan.scan.nbytes == 0
     assert not any(isinstance(event, BlockProgress) for event in again.events)
 
 
@@ -111,7 +111,7 @@ def test_of_an_array_that_grew_only_new_chunks_are_read(source: Path, tmp_path: 
     run = asked(source, op, tmp_path / "l", **options)
     row = SIDE * SIDE * 4
     if name not in ("median", "percentile"):  # what is asked next may be another question
-        assert run.plan.nbytes <= 8 * row
+        assert run.plan.scan.nbytes <= 8 * row
     assert run.ledger.known > 0 or name == "percentile"
 
 
@@ -120,14 +120,14 @@ def test_a_new_label_leaves_the_groups_of_old_chunks_known(source: Path, tmp_pat
     asked(source, "mean", tmp_path / "l", by=years[:ROWS], by_axis=0)
     grown(source, ROWS + 14)
     run = asked(source, "mean", tmp_path / "l", by=years, by_axis=0)
-    assert 0 < run.plan.nbytes <= 16 * SIDE * SIDE * 4
+    assert 0 < run.plan.scan.nbytes <= 16 * SIDE * SIDE * 4
 
 
 def test_other_questions_find_what_one_has_left(source: Path, tmp_path: Path):
     asked(source, ["mean", "std", "min", "max"], tmp_path / "l")
     for op in ("mean", "sum", "std", "min", "max", ["max", "mean"], "var"):
-        assert asked(source, op, tmp_path / "l").plan.nbytes == 0, op
-    assert asked(source, "count_nonzero", tmp_path / "l").plan.nbytes > 0
+        assert asked(source, op, tmp_path / "l").plan.scan.nbytes == 0, op
+    assert asked(source, "count_nonzero", tmp_path / "l").plan.scan.nbytes > 0
 
 
 def test_several_questions_of_one_read_are_known_together(source: Path, tmp_path: Path):
@@ -141,7 +141,7 @@ def test_several_questions_of_one_read_are_known_together(source: Path, tmp_path
     assert_same(first.result(), alone)
     again = cf.submit(source, questions, ledger=tmp_path / "l")
     assert_same(again.result(), alone)
-    assert again.plan.nbytes == 0
+    assert again.plan.scan.nbytes == 0
     grown(source, ROWS + 2)
     more = {**questions, "groups": cf.ask("sum", axis=(0, 1), by=np.arange(52) // 7 % 4, by_axis=0)}
     third = cf.submit(source, more, ledger=tmp_path / "l")
@@ -168,7 +168,7 @@ def test_what_was_changed_is_read_again_and_no_more(source: Path, tmp_path: Path
             os.utime(file, (then, then))
     run = asked(source, ["sum", "argmax"], tmp_path / "l")
     assert run.ledger.known > 0
-    assert run.plan.nbytes <= 4 * 2 * SIDE * SIDE * 4
+    assert run.plan.scan.nbytes <= 4 * 2 * SIDE * SIDE * 4
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_blocks_of_other_sizes_and_selections_find_them(
     monkeypatch.setattr("chunkfold.planning.spans.BLOCK_BYTES", (3000, 3000))
     asked(source, ops, tmp_path / "l")
     monkeypatch.setattr("chunkfold.planning.spans.BLOCK_BYTES", (24000, 24000))
-    assert asked(source, ops, tmp_path / "l").plan.nbytes == 0
+    assert asked(source, ops, tmp_path / "l").plan.scan.nbytes == 0
 
 
 def test_a_run_that_was_cancelled_goes_on_from_what_it_had(source: Path, tmp_path: Path):
@@ -276,7 +276,7 @@ def test_a_damaged_ledger_is_computed_anew_and_counted(source: Path, tmp_path: P
     run = asked(source, ["mean", "argmax"], tmp_path / "l")
     assert run.ledger.damaged > 0
     assert run.ledger.kept >= run.ledger.damaged
-    assert asked(source, ["mean", "argmax"], tmp_path / "l").plan.nbytes == 0
+    assert asked(source, ["mean", "argmax"], tmp_path / "l").plan.scan.nbytes == 0
 
 
 def test_partials_of_another_form_are_refused(source: Path, tmp_path: Path):
@@ -325,14 +325,14 @@ def test_concatenated_arrays_keep_theirs_when_one_more_follows(tmp_path: Path):
     asked(two, "mean", tmp_path / "l")
     three = cf.concatenate([tmp_path / f"{n}.zarr" for n in range(3)])
     run = asked(three, "mean", tmp_path / "l")
-    assert 0 < run.plan.nbytes == 16 * SIDE * SIDE * 4
+    assert 0 < run.plan.scan.nbytes == 16 * SIDE * SIDE * 4
 
 
 def test_arrays_of_two_inputs_are_known(source: Path, tmp_path: Path):
     stored(tmp_path / "b.zarr", values() + 1, (2, 6, SIDE))
     pair = source, tmp_path / "b.zarr"
     asked(pair, ["rmse", "corr"], tmp_path / "l")
-    assert asked(pair, ["rmse", "corr"], tmp_path / "l").plan.nbytes == 0
+    assert asked(pair, ["rmse", "corr"], tmp_path / "l").plan.scan.nbytes == 0
     assert asked((pair[1], pair[0]), "bias", tmp_path / "l").ledger.known == 0
 
 
@@ -356,7 +356,7 @@ def test_on_a_cluster_a_dead_worker_costs_what_was_under_way(
     assert run.ledger.kept == len(run.plan.blocks)
     again = cf.submit(source, ["sum", "argmax"], axis=0, ledger=tmp_path / "l", client=client)
     assert_same(again.result(200), cf.reduce(source, ["sum", "argmax"], axis=0))
-    assert again.plan.nbytes == 0
+    assert again.plan.scan.nbytes == 0
 
 
 def test_large_partials_are_kept_and_found_on_a_cluster(
@@ -376,7 +376,7 @@ def test_a_plan_with_a_ledger_says_what_is_known(source: Path, tmp_path: Path):
     asked(source, "sum", tmp_path / "l")
     made = cf.plan(source, "sum", ledger=tmp_path / "l")
     assert f"ledger    {tmp_path / 'l'}" in str(made)
-    assert made.nbytes == 0
+    assert made.scan.nbytes == 0
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert cf.reduce(made) == cf.reduce(source, "sum")

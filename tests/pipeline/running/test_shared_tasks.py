@@ -202,9 +202,9 @@ def test_of_tasks_that_tell_nothing_the_scheduler_is_asked(client: Client):
     array = da.from_array(VALUES, chunks=CHUNKS) + da.from_delayed(link, (), VALUES.dtype)
     with dask.config.set({"optimization.fuse.active": False, "chunkfold.workers.ask": "0.05s"}):
         work = Work.of("someone", cf.plan(array, "max"))
-        assert work.tasks is not None
+        assert work.scan.tasks is not None
         tasks = TasksThere(work, client)
-        taken = tasks.before(0, work.tasks.own(0).inputs, lambda: None)
+        taken = tasks.before(0, work.scan.tasks.own(0).inputs, lambda: None)
         news, (last,) = 0, taken.values()
         while last.status == "pending":
             news += tasks.went_on()

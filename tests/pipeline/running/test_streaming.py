@@ -19,6 +19,7 @@ from chunkfold.planning import blocks, planner
 from chunkfold.planning.options import Options
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.planner import make_plan
+from chunkfold.planning.request import Streamed
 from chunkfold.planning.resolve import asked
 
 pytestmark = pytest.mark.unoptimised
@@ -87,7 +88,7 @@ def test_what_keeps_results_from_being_written_ends_the_run():
 def test_plans_whose_results_leave_keep_less_of_them():
     rows = zarr.create_array({}, shape=(1 << 26, 2), chunks=(1 << 16, 2), dtype="f4")
     request = asked(rows, Options("mean", axis=1))
-    whole, streamed = (make_plan(replace(request, streams=one)) for one in (False, True))
+    whole, streamed = (make_plan(replace(request, streamed=one)) for one in (None, Streamed()))
     assert math.prod(rows.shape) * 4 < whole.memory.accumulators
     assert streamed.memory.accumulators < whole.memory.accumulators / 4
     assert len(streamed.blocks) > len(whole.blocks)

@@ -250,7 +250,7 @@ def _check_fill(
     run = cf.submit(made, ops, axis=axis, selection=cut)
     got, want = run.result(), cf.reduce(dense, ops, axis=axis, selection=cut)
     read = sum(device.nbytes for device in run.profile.values())
-    assert abs(read - run.plan.nbytes) <= run.plan.layout.elements
+    assert abs(read - run.plan.scan.nbytes) <= run.plan.layout.elements
     for op in ops:
         assert got[op].tobytes() == want[op].tobytes(), (op, got[op], want[op])
     if whole and not np.isnan(full).any():
@@ -378,7 +378,7 @@ def test_two_inputs_are_absent_where_both_are(tmp_path: Path):
     )
     assert cf.reduce([one, two], "dot") == np.dot(full.ravel(), other.ravel())
     # Three cells of five in a row are in neither.
-    assert cf.plan([one, two], "dot").unstored > 0
+    assert cf.plan([one, two], "dot").scan.unstored > 0
 
 
 @pytest.fixture
@@ -406,8 +406,8 @@ def test_nothing_absent_is_read(tmp_path: Path, regions: list):
     run = cf.submit(made, "sum")
     assert run.result() == full.sum()
     assert len(regions) == 2
-    assert run.plan.nbytes == 2 * 64 * 4
-    assert run.plan.unstored == 998
+    assert run.plan.scan.nbytes == 2 * 64 * 4
+    assert run.plan.scan.unstored == 998
     assert "nothing is stored of 998" in str(run.plan)
 
 
@@ -424,7 +424,7 @@ def test_of_a_leaf_that_is_stored_in_part_only_that_is_read(
     np.testing.assert_array_equal(run.result(), full.sum(axis=axis, dtype="f8"))
     rows = [(3, 4), (8, 9), (32, 48), (96, 100)]
     assert sorted(regions) == [(along, (0, 8)) for along in rows]
-    assert run.plan.nbytes == 32 * 6
+    assert run.plan.scan.nbytes == 32 * 6
 
 
 @pytest.mark.parametrize("op", ["sum", "argmax"])
@@ -442,7 +442,7 @@ def test_chunks_that_a_step_passes_over_count_for_nothing(tmp_path: Path):
         kept[there] = True
         made, _ = sparse(tmp_path / "s.zarr", array, kept, chunks=(1, 8))
         run = cf.submit(made, "sum", selection=slice(None, None, 4))
-        assert run.result() == run.plan.nbytes == elements
+        assert run.result() == run.plan.scan.nbytes == elements
         assert sum(device.nbytes for device in run.profile.values()) == elements
         shutil.rmtree(tmp_path / "s.zarr")
 

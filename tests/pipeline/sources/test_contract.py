@@ -257,7 +257,7 @@ def test_its_memory_is_within_the_bound_that_is_told(kind: str, tmp_path: Path):
     values = values_of("float32", (40, 50, 60))
     source = KINDS[kind](values, (7, 50, 9), tmp_path)
     plan = cf.plan(source, axis=0)
-    assert plan.memory.total >= plan.leaf_bytes
+    assert plan.memory.total >= plan.scan.leaf_bytes
     assert str(plan).startswith("source    ")
     with pytest.raises(cf.PlanError, match="needs"):
         cf.plan(source, axis=0, memory=100)

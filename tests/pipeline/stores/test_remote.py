@@ -140,11 +140,11 @@ def test_a_listing_that_takes_too_long_is_done_without(tmp_path: Path, monkeypat
     store = ObjectStore(LocalByObstore(tmp_path))
     made = zarr.create_array(store, name="a", shape=(100,), chunks=(10,), dtype="i4", fill_value=3)
     made[:10] = 1
-    assert (cf.plan(made).unstored, cf.reduce(made)) == (0, 280)  # one leaf has all of it
+    assert (cf.plan(made).scan.unstored, cf.reduce(made)) == (0, 280)  # one leaf has all of it
     monkeypatch.setattr(planner, "LEAF_BYTES", 40)
-    assert cf.plan(made).unstored == 9
+    assert cf.plan(made).scan.unstored == 9
     monkeypatch.setattr(listing, "DEADLINE_S", -1.0)
-    assert (cf.plan(made).unstored, cf.reduce(made)) == (0, 280)
+    assert (cf.plan(made).scan.unstored, cf.reduce(made)) == (0, 280)
 
 
 def test_a_group_that_cannot_be_listed_is_a_group(tmp_path: Path):

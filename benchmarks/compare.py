@@ -50,12 +50,13 @@ class Tree:
     def start(self) -> None:
         """Start the process."""
         defaults = {"CHUNKFOLD_TIES": "table"}
+        folders = filter(None, [str(self.path), os.environ.get("PYTHONPATH", "")])
         self.child = subprocess.Popen(
             [sys.executable, *self.arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
-            env=defaults | os.environ | {"PYTHONPATH": str(self.path)},
+            env=defaults | os.environ | {"PYTHONPATH": os.pathsep.join(folders)},
         )
 
     def send(self, *request: Any) -> None:

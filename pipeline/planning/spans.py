@@ -18,7 +18,7 @@ from chunkfold.planning.blocks import BLOCK_BYTES, LARGEST_BYTES, TO_PARTIAL, Bl
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.span_keys import QuestionKeys
 
-BLOCKS_PER_WORKER = 8
+BLOCKS_PER_WORKER = 4
 """Blocks for each worker, at least: what is under way is lost with it."""
 SETTLED_NS = (2_000_000_000, 60_000_000_000)
 """Age of a chunk from which on it is trusted to be what it was, on this host's disks and behind a
@@ -134,7 +134,7 @@ def _sizes(costs: np.ndarray, workers: int, partial_bytes: int, *, whole: bool) 
     total = max(1.0, float(costs.sum()))
     least = max(least, TO_PARTIAL * partial_bytes)
     wanted = min(max(total / (BLOCKS_PER_WORKER * workers), least), most)
-    leaves = max(1, int(wanted / total * costs.size))
+    leaves = max(1, round(wanted / total * costs.size))
     tiles, parts = costs.shape
     along = parts if whole else min(_power(leaves), 1 << max(0, parts - 1).bit_length())
     return max(1, min(_power(max(1, leaves // along)), 1 << max(0, tiles - 1).bit_length())), along

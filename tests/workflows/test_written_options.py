@@ -53,6 +53,8 @@ SAMPLES: dict[str, tuple[str, str, Any]] = {
     "on_bad_chunk": ("--on-bad-chunk skip", 'limits.on_bad_chunk = "skip"', "skip"),
     "on_missing_chunk": ("--on-missing-chunk stop", 'limits.on_missing_chunk = "stop"', "stop"),
     "decode": ("--decode host", 'limits.decode = "host"', "host"),
+    "ledger": ("--ledger kept", 'limits.ledger = "kept"', "kept"),
+    "trust_ledger": ("--trust-ledger", "limits.trust_ledger = true", True),
     "variant": ("--variant tree", 'limits.variant = "tree"', "tree"),
 }  # fmt: skip
 """Of each option of the library: as the command line has it, as job files do, and what it is."""

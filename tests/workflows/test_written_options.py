@@ -53,7 +53,7 @@ SAMPLES: dict[str, tuple[str, str, Any]] = {
     "on_bad_chunk": ("--on-bad-chunk skip", 'limits.on_bad_chunk = "skip"', "skip"),
     "on_missing_chunk": ("--on-missing-chunk stop", 'limits.on_missing_chunk = "stop"', "stop"),
     "decode": ("--decode host", 'limits.decode = "host"', "host"),
-    "ledger": ("--ledger kept", 'limits.ledger = "kept"', "kept"),
+    "ledger": ("--ledger s3://b/l", 'limits.ledger = "s3://b/l"', "s3://b/l"),
     "trust_ledger": ("--trust-ledger", "limits.trust_ledger = true", True),
     "variant": ("--variant tree", 'limits.variant = "tree"', "tree"),
 }  # fmt: skip

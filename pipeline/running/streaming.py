@@ -11,7 +11,7 @@ import numpy as np
 
 from chunkfold.boxes import Slices
 from chunkfold.planning.plan import Plan
-from chunkfold.planning.tiles import FinishedTile
+from chunkfold.planning.tiles import FinishedTile, finishing_of
 from chunkfold.planning.work import Work
 from chunkfold.results.results import in_order
 from chunkfold.worker.finishing import Finishing
@@ -69,6 +69,10 @@ class Streaming:
 
     def __init__(self, plan: Plan, work: Work, sink: Sink) -> None:
         self._work, self._sink, self._finishing = work, sink, Finishing.of(plan)
+        first = plan.first  # whose blocks finish no tiles where a ledger keeps partials
+        tiles = finishing_of(plan.request, plan.terms, first.layout, first.accumulator)
+        assert tiles is not None
+        self._tiles = first.finishing or tiles
         self._writer = ThreadPoolExecutor(1, "chunkfold-write")
         self._writing: list[Future[None]] = []
         self.nan: dict[str, bool | None] = {}
@@ -113,10 +117,9 @@ class Streaming:
             self._pass_on(one)
 
     def _finished(self, first: int, folded: Folded) -> Sequence[FinishedTile]:
-        """Finish tiles that several blocks made."""
-        question = self._work.first
-        finishing, layout = question.finishing, question.layout
-        assert finishing is not None
+        """Finish tiles that several blocks made, or blocks that leave partials for a ledger."""
+        question, finishing = self._work.first, self._tiles
+        layout = question.layout
         partials = folded.partials_of_all(finishing.accumulator, question.groups)
         numbered = enumerate(partials, first)
         return [finishing.finished(n, layout.tile_shape(n), one) for n, one in numbered]
@@ -129,8 +132,7 @@ class Streaming:
                 True if True in (odd, before) else None if None in (odd, before) else False
             )
         firsts = [along.start for along in self._work.first.layout.tile_region(tile.tile)]
-        finishing = self._work.first.finishing
-        assert finishing is not None
+        finishing = self._tiles
         for number, level in enumerate(tile.levels):
             steps = number + finishing.modes
             if steps:

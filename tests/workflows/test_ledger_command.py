@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import zarr
 
 from chunkfold.workflows.job.loading import load_job
 from chunkfold.workflows.job.running import run_job
@@ -103,3 +104,17 @@ kind = "local"
     old = load_job(tmp_path / "job.toml", ["limits.ledger_keep=1ms"])
     run_job(old)
     assert list((tmp_path / "l").iterdir()) == []
+
+
+def test_a_projection_is_written_anew_of_what_was_kept(source: Path, tmp_path: Path):
+    words = ("project", source, "--axis", "0", "--op", "mean", "--op", "max")
+    chunkfold(*words, tmp_path / "alone.zarr")
+    for number in range(2):
+        out = tmp_path / f"{number}.zarr"
+        chunkfold(*words, out, "--ledger", tmp_path / "l")
+        for op in ("mean", "max"):
+            made, alone = (zarr.open_array(one / op)[:] for one in (out, tmp_path / "alone.zarr"))
+            assert made.tobytes() == alone.tobytes()
+        assert len(list((tmp_path / "l").iterdir())) == 1
+    done = chunkfold("pyramid", source, tmp_path / "p.zarr", "--help")
+    assert "--ledger" not in done.stdout

@@ -35,9 +35,8 @@ sources = common_options.stacked(
 )
 reduction = common_options.written(*WRITTEN)
 """All options of a reduction."""
-_NOT_WHOLE = ("on_bad_chunk", "ledger", "trust_ledger")
-whole_reduction = common_options.written(*(name for name in WRITTEN if name not in _NOT_WHOLE))
-"""The same for outputs that must be whole, and are written as they come."""
+whole_reduction = common_options.written(*(name for name in WRITTEN if name != "on_bad_chunk"))
+"""The same without `--on-bad-chunk`, for outputs that must be whole."""
 
 
 def opened(sources: Sequence[str], joined: str | None) -> list[Source]:

@@ -65,9 +65,9 @@ def ledger_of(request: Request) -> Ledger:
         If results leave as they come: these are not kept.
     """
     options = request.options
-    if request.streamed is not None and (request.streamed.levels > 1 or request.streamed.modes):
+    if request.streamed is not None and request.streamed.coarser:
         raise PlanError(
-            "ledger is given, but coarser levels are made of results, and a ledger keeps partials: "
+            "ledger is given, but pyramids are made of results, and a ledger keeps partials: "
             "leave the ledger out"
         )
     return Ledger.at(str(options.ledger), trusted=options.trust_ledger)

@@ -37,6 +37,10 @@ Fetch = Callable[[], Folded]
 """Returns a block's partials, from the worker that has them if need be."""
 
 
+SEGMENT_BYTES = 64 << 20
+"""Bytes of partials from which on a segment is written: more would take memory."""
+
+
 @dataclass(frozen=True)
 class LedgerReport:
     """The part of a run that its ledger had."""
@@ -49,9 +53,8 @@ class LedgerReport:
     """Entries and segments that could not be used: what they stood for was read."""
 
     def __add__(self, other: LedgerReport) -> LedgerReport:
-        return LedgerReport(
-            self.known + other.known, self.kept + other.kept, self.damaged + other.damaged
-        )
+        damaged = max(self.damaged, other.damaged)  # reads of a run share one ledger
+        return LedgerReport(self.known + other.known, self.kept + other.kept, damaged)
 
 
 def ledger_of(request: Request) -> Ledger:
@@ -82,9 +85,8 @@ class KeptBlocks:
         self._elements = plan.layout.leaf_elements()
         self._written = {block.number for block in plan.blocks if block.known}
         self._coming: queue.SimpleQueue[tuple[Block, Fetch] | None] = queue.SimpleQueue()
-        self._known, self._kept, self._damaged = 0, 0, len(ledger.damaged)
-        self._flushed = threading.Event()
-        self._failed = False
+        self._known = self._kept = 0
+        self._flushed, self._failed = threading.Event(), False
         threading.Thread(target=self._write_all, name="chunkfold-ledger", daemon=True).start()
 
     @property
@@ -158,42 +160,50 @@ class KeptBlocks:
             while not self._coming.empty():
                 some.append(self._coming.get())
             ended = None in some
-            self._write([one for one in some if one is not None])
+            try:
+                self._write([one for one in some if one is not None])
+            except Exception as error:  # noqa: BLE001 # the run is worth more than its ledger
+                self._fail(str(error) or repr(error))
         self._flushed.set()
         with contextlib.suppress(OSError):  # they stay apart
             join_segments(self._ledger)
 
     def _write(self, some: Sequence[tuple[Block, Fetch]]) -> None:
         entries, blocks = list[NewEntry](), list[int]()
-        for block, fetch in some:
-            folded = _fetched(fetch)
-            if folded is None:
-                continue
-            if not folded.report.skipped and (made := self._entries(block, folded)) is not None:
+        for number, (block, fetch) in enumerate(some, 1):
+            folded = None if self._failed else _fetched(fetch)
+            if folded is not None and not folded.report.skipped:
+                made = self._entries(block, folded)
                 entries += made
-                blocks.append(block.number)
-        if not entries or self._failed:
-            return
+                blocks += [block.number] * bool(made)
+            if entries and (number == len(some) or _nbytes(entries) >= SEGMENT_BYTES):
+                self._put(entries, blocks)
+                entries, blocks = [], []
+
+    def _put(self, entries: Sequence[NewEntry], blocks: Sequence[int]) -> None:
         try:
             self._ledger.write(entries)
         except OSError as error:
-            self._failed = True
-            message = (
-                f"the ledger {self._ledger.name} cannot be written ({error.strerror or error}): "
-                "the run goes on, but its partials are not kept"
-            )
-            warnings.warn(message, LedgerWarning, stacklevel=1)
+            self._fail(error.strerror or str(error))
             return
         self._written.update(blocks)
         self._kept += len(blocks)
 
-    def _entries(self, block: Block, folded: Folded) -> list[NewEntry] | None:
-        """Return the entries of a block's partials, one for each question."""
+    def _fail(self, reason: str) -> None:
+        self._failed = True
+        message = (
+            f"the ledger {self._ledger.name} cannot be written ({reason}): the run goes on, but "
+            "its partials are not kept"
+        )
+        warnings.warn(message, LedgerWarning, stacklevel=1)
+
+    def _entries(self, block: Block, folded: Folded) -> list[NewEntry]:
+        """Return the entries of a block's partials, one for each question; none if one lacks."""
         made = []
         for number, (question, key) in enumerate(zip(self._questions, block.entries, strict=True)):
             partials = self._partials(question, number, block, folded)
             if partials is None:
-                return None
+                return []
             reach = self._plan.layout.reach(block.tiles, block.parts)
             tiles, parts = (slice(*one) for one in (block.tiles, block.parts))
             itemsize = sum(source.dtype.itemsize for source in self._plan.sources)
@@ -250,6 +260,10 @@ class KeptBlocks:
 
     def _tiles(self, question: QuestionKeys, block: Block) -> list[int]:
         return reached_tiles(self._plan.layout, question.layout, block)
+
+
+def _nbytes(entries: Sequence[NewEntry]) -> int:
+    return sum(array.nbytes for one in entries for array in one.arrays.values())
 
 
 def _fetched(fetch: Fetch) -> Folded | None:

@@ -188,7 +188,7 @@ def ledger_text(run: Run) -> str:
     """Say what a run's ledger had, and what was kept there."""
     assert run.plan.ledger is not None
     told, name = run.ledger, run.plan.ledger.name
-    damaged = f"; {told.damaged:,} damaged, computed anew" if told.damaged else ""
+    damaged = f"; {told.damaged:,} damaged in it, not used: prune it" if told.damaged else ""
     return f"ledger {name}: had {counted(told.known, 'block')}, keeps {told.kept:,} more{damaged}"
 
 

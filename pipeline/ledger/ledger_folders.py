@@ -72,7 +72,7 @@ class LocalFolder:
         except UntrustedError as error:
             raise LedgerError(
                 f"the ledger {path} is not trusted, since {error}; its partials would become "
-                "results: use another folder, or --trust-ledger (trust_ledger=True)"
+                "results: use another folder, or give trust_ledger=True"
             ) from None
         except OSError as error:
             raise LedgerError(f"the ledger {path} cannot be used: {error.strerror}") from error

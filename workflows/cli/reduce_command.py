@@ -186,8 +186,11 @@ def _tell(run: Run) -> None:
         err.print(told, markup=False, soft_wrap=True)
     if run.plan.ledger is not None:
         err.print(ledger_text(run), markup=False, soft_wrap=True)
-    rate = size_text(run.plan.scan.nbytes / run.seconds)
-    err.print(f"{size_text(run.plan.scan.nbytes)} in {run.seconds:.2f} s, {rate}/s")
+    nbytes = run.plan.scan.nbytes
+    if run.plan.ledger is not None:  # what it had damaged was read, too
+        nbytes = sum(entry.nbytes for entry in run.profile.values())
+    rate = size_text(nbytes / run.seconds)
+    err.print(f"{size_text(nbytes)} in {run.seconds:.2f} s, {rate}/s")
     show(err, device_table(run.profile, run.seconds))
 
 

@@ -87,7 +87,7 @@ def test_a_folder_that_others_may_write_to_is_refused_unless_it_is_trusted(tmp_p
     folder = tmp_path / "l"
     folder.mkdir()
     folder.chmod(0o777)
-    with pytest.raises(LedgerError, match=r"others may write to .*--trust-ledger"):
+    with pytest.raises(LedgerError, match=r"others may write to .*trust_ledger=True"):
         Ledger.at(str(folder))
     Ledger.at(str(folder), trusted=True).write([entry(1)])
 

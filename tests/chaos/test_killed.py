@@ -165,7 +165,8 @@ def test_kills_of_every_role_change_no_bit_and_repeat_what_was_in_flight(
             told["done again"] += max(0, ended.done - had["known"])
         if role in ("interrupt", "terminate") and ended.code:
             assert ended.code == 130
-            assert RESUME.search(ended.said) or not had["known"]
+            all_done = '"error": null' in ended.said  # it was about to print its results
+            assert RESUME.search(ended.said) or not had["known"] or all_done
             told["slowest stop, ms"] = max(told["slowest stop, ms"], round(1e3 * ended.seconds))
         if role == "scheduler" and ended.code:
             assert ended.code == 4, ended.said

@@ -179,8 +179,6 @@ class _Interrupts:
 
 def _prepare() -> None:
     """Set up the command line's warnings, logs and interrupts."""
-    # What concerns the user comes as an error; distributed's own chatter does not.
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
     logging.getLogger("chunkfold").addHandler(warned)
     for kind in (PackedWarning, RemarkWarning):  # which commands say themselves
         warnings.simplefilter("ignore", kind)

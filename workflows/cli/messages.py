@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import shlex
 import sys
@@ -37,6 +38,9 @@ def load_command(name: str) -> click.Command:
     command = getattr(import_module(f"chunkfold.workflows.cli.{name}_command"), f"{name}_command")
     assert isinstance(command, click.Command)
     command.name = name
+    # What concerns the user comes as an error. Dask sets these levels when a command imports it.
+    for logger in ("distributed", "distributed.client"):
+        logging.getLogger(logger).setLevel(logging.CRITICAL)
     return command
 
 

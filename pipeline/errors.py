@@ -28,6 +28,7 @@ PackedWarning           stored numbers are reduced that stand for others
 MissingWarning          chunks or an array are not there
 PlaceWarning            a reduction runs elsewhere than one might think
 AlignmentWarning        two sources with other coordinates are paired by position
+LedgerWarning           a ledger cannot be written: partials are not kept
 LawsWarning             a monoid's laws could not be shown to hold
 RemarkWarning           a run found something that its results do not show
 +-- NaNWarning          results are NaN since elements are
@@ -35,7 +36,6 @@ RemarkWarning           a run found something that its results do not show
 +-- UnstoredWarning     a MissingWarning: chunks are not stored
 +-- SkippedWarning      chunks that cannot be read are left out
 +-- ServerWarning       a server asked to be left alone
-+-- LedgerWarning       a ledger cannot be written: partials are not kept
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class PlaceWarning(UserWarning):
     """A reduction runs elsewhere than one might think."""
 
 
-class LedgerWarning(RemarkWarning):
+class LedgerWarning(UserWarning):
     """A ledger cannot be written, so that a run's partials are not kept."""
 
 

@@ -24,6 +24,7 @@ from chunkfold.ledger.segments import (
     EntryNote,
     Header,
     NewEntry,
+    OtherFormatError,
     StoredEntry,
     header_bytes,
     header_of,
@@ -43,6 +44,9 @@ class Damage:
     reason: str
     key: str = ""
     """The entry's; empty if it is all of the segment."""
+    stays: bool = False
+    """True if others, or another time, may read it: it could not be read, or is of another version.
+    """
 
 
 @dataclass(frozen=True)
@@ -117,8 +121,10 @@ class Ledger:
             self._add(name, self._header(name, size), size)
         except FileNotFoundError:  # removed meanwhile
             return
-        except (DamagedError, OSError) as error:
+        except DamagedError as error:
             self.damaged.append(Damage(name, str(error)))
+        except (OtherFormatError, OSError) as error:
+            self.damaged.append(Damage(name, str(error), stays=True))
 
     def _header(self, name: str, size: int) -> Header:
         head = self._folder.read(name, 0, min(size, _HEAD))
@@ -171,15 +177,17 @@ class Ledger:
             with self._lock:
                 there = self._entries.get(key, ())
                 places = [at for at in there if lacking & {*self._note(at).components}]
-            if not places:
-                return None
-            at = places[0]
-            note = self._note(at)
+                if not places:
+                    return None
+                at, names = places[0], self._note(places[0]).components
             try:
                 found.append(self.stored(at.segment, at.number).arrays())
-                lacking -= {*note.components}
+                lacking -= {*names}
+            except FileNotFoundError:  # another run has joined it to others
+                self._drop(key, at)
+                self.refresh()
             except (DamagedError, OSError) as error:
-                self._drop(key, at, str(error))
+                self._drop(key, at, str(error), stays=isinstance(error, OSError))
         return found
 
     def stored(self, segment: str, number: int) -> StoredEntry:
@@ -190,15 +198,18 @@ class Ledger:
         OSError
             If it cannot be read.
         """
-        header = self._headers[segment]
+        header = self._headers.get(segment)
+        if header is None:
+            raise FileNotFoundError(segment)
         note = header.index.entries[number]
         content = self._folder.read(segment, header.nbytes + note.begin, note.end - note.begin)
         return header.stored(number, content)
 
-    def _drop(self, key: str, at: _At, reason: str) -> None:
+    def _drop(self, key: str, at: _At, reason: str = "", *, stays: bool = False) -> None:
         with self._lock:
-            self.damaged.append(Damage(at.segment, reason, key))
-            self._entries[key] = [one for one in self._entries[key] if one != at]
+            if reason:
+                self.damaged.append(Damage(at.segment, reason, key, stays))
+            self._entries[key] = [one for one in self._entries.get(key, ()) if one != at]
 
     def refuse(self, key: str, reason: str) -> None:
         """Use no entry of a key any more, since what they have is not what is expected."""
@@ -246,7 +257,8 @@ class Ledger:
 
     def sizes(self) -> dict[str, int]:
         """Return the bytes of each segment."""
-        return dict(self._sizes)
+        with self._lock:
+            return dict(self._sizes)
 
 
 def _version() -> str:

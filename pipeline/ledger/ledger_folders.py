@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
 
 from chunkfold.errors import LedgerError
 from chunkfold.kernels.cache.trusted import UntrustedError, is_private, owner_of, private_folder
@@ -59,11 +60,12 @@ class LocalFolder:
 
     def __init__(self, path: Path, *, trusted: bool, create: bool) -> None:
         self.name, self._trusted = str(path), trusted
-        if path.exists() and not path.is_dir():
-            raise LedgerError(f"{path} is a file, and a ledger is a folder: name another place")
-        if not create and not path.is_dir():
-            raise LedgerError(f"{path} is no ledger: there is no such folder")
         try:
+            there, folder = path.exists(), path.is_dir()
+            if there and not folder:
+                raise LedgerError(f"{path} is a file, and a ledger is a folder: name another place")
+            if not create and not folder:
+                raise LedgerError(f"{path} is no ledger: there is no such folder")
             if trusted:
                 path.mkdir(mode=0o700, parents=True, exist_ok=True)
                 self._path = path.resolve()
@@ -75,7 +77,8 @@ class LocalFolder:
                 "results: use another folder, or give trust_ledger=True"
             ) from None
         except OSError as error:
-            raise LedgerError(f"the ledger {path} cannot be used: {error.strerror}") from error
+            reason = error.strerror or error
+            raise LedgerError(f"the ledger {path} cannot be used: {reason}") from error
 
     def names(self) -> dict[str, int]:
         """Return the names of all segments, and their bytes."""
@@ -194,10 +197,16 @@ def folder_at(place: str, *, trusted: bool, create: bool, options: dict[str, Any
         If it can be no ledger.
     """
     url = _URL.match(place)
-    if url is None:
-        return LocalFolder(Path(place).expanduser(), trusted=trusted, create=create)
-    if url[1].lower() == "file":
-        local = Path(place[len(url[0]) :])
+    if not place:
+        raise LedgerError("the ledger is '': give the path of a folder, or a URL")
+    if url is None or url[1].lower() == "file":
+        path = place if url is None else unquote(urlsplit(place).path)
+        if url is not None and urlsplit(place).netloc not in ("", "localhost"):
+            raise LedgerError(f"the ledger {place} is on another host: give a path, as file:///l")
+        try:
+            local = Path(path).expanduser() if url is None else Path(path)
+        except RuntimeError as error:
+            raise LedgerError(f"the ledger {place} names nobody's folder: {error}") from None
         return LocalFolder(local, trusted=trusted, create=create)
     if url[1].lower() not in LISTED:
         raise LedgerError(

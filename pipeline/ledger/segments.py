@@ -10,12 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 
 import numpy as np
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
 FORMAT = 1
 """Version of segments and of the partials in them: raised when either means something else."""
@@ -28,6 +30,10 @@ _NAMES = {
     "float64": "F64",
 }  # fmt: skip
 _DTYPES = {name: np.dtype(dtype).newbyteorder("<") for dtype, name in _NAMES.items()}
+
+
+class OtherFormatError(Exception):
+    """A segment is of another version of chunkfold."""
 
 
 class DamagedError(Exception):
@@ -47,9 +53,9 @@ class EntryNote(BaseModel):
     """Names of the inputs, without secrets."""
     what: str
     """Reductions, and the place of the elements, for people."""
-    span: tuple[int, int]
+    span: tuple[PositiveInt, PositiveInt]
     """Tiles and parts of each: the leaves that it stands for."""
-    nbytes: int = Field(ge=0)
+    nbytes: int = Field(ge=0, lt=1 << 63)
     """Decoded bytes of these."""
     begin: int = Field(ge=0)
     """Its first byte, counted from the end of the header."""
@@ -142,12 +148,16 @@ class StoredEntry:
         for name, place in self.places.items():
             (begin, end), count = place.data_offsets, math.prod(place.shape)
             dtype = _DTYPES.get(place.dtype)
-            if dtype is None or end - begin != count * dtype.itemsize or begin < 0:
+            sound = begin >= 0 and all(0 <= n < 1 << 48 for n in place.shape)
+            if dtype is None or not sound or end - begin != count * dtype.itemsize:
                 raise DamagedError(f"array {name} has {end - begin:,} bytes of {place.dtype}")
             if end > len(self.content):
                 raise DamagedError(f"array {name} is cut")
             array = np.frombuffer(self.content, dtype, count, begin)
-            found[name] = array.reshape(place.shape).astype(dtype.newbyteorder("="))
+            try:
+                found[name] = array.reshape(place.shape).astype(dtype.newbyteorder("="))
+            except ValueError as error:  # extents beside one of 0, say
+                raise DamagedError(f"array {name} has shape {place.shape}") from error
         return found
 
 
@@ -163,14 +173,19 @@ class Header:
 
     def stored(self, number: int, content: bytes) -> StoredEntry:
         """Return an entry by its number; `content` are its bytes."""
-        note, before = self.index.entries[number], f"{number}/"
-        places = {}
-        for name, place in self.places.items():
-            if name.startswith(before):
-                begin, end = (n - note.begin for n in place.data_offsets)
-                moved = place.model_copy(update={"data_offsets": (begin, end)})
-                places[name.removeprefix(before)] = moved
+        note, places = self.index.entries[number], dict[str, _Place]()
+        for name, place in self._by_entry.get(str(number), {}).items():
+            begin, end = (n - note.begin for n in place.data_offsets)
+            places[name] = place.model_copy(update={"data_offsets": (begin, end)})
         return StoredEntry(note, places, content)
+
+    @cached_property
+    def _by_entry(self) -> Mapping[str, Mapping[str, _Place]]:
+        found = defaultdict[str, dict[str, _Place]](dict)
+        for name, place in self.places.items():
+            number, _, own = name.partition("/")
+            found[number][own] = place
+        return found
 
 
 def segment_of(entries: Sequence[StoredEntry], written: datetime, by: str) -> bytes:
@@ -210,7 +225,9 @@ def header_of(found: bytes, whole: int) -> Header:
     Raises
     ------
     DamagedError
-        If it is none, or of another format.
+        If it is none.
+    OtherFormatError
+        If it is of another format.
     """
     try:
         told = json.loads(found[HEAD_BYTES:])
@@ -219,7 +236,8 @@ def header_of(found: bytes, whole: int) -> Header:
     except (ValidationError, KeyError, TypeError, AttributeError, ValueError, RecursionError):
         raise DamagedError("its header cannot be read") from None
     if index.format != FORMAT:
-        raise DamagedError(f"its format is {index.format}, and this version reads {FORMAT}")
+        message = f"its format is {index.format}, and this version reads {FORMAT}"
+        raise OtherFormatError(message)
     for note in index.entries:
         size = note.end - note.begin
         if not 0 <= size <= MOST_ENTRY_BYTES or len(found) + note.end > whole:

@@ -6,7 +6,7 @@ at any time. Who has opened the ledger before finds less until it looks again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import contextlib
 from datetime import UTC, datetime, timedelta
 
 from chunkfold.ledger.ledger import Damage, Ledger
@@ -30,12 +30,16 @@ def join_segments(ledger: Ledger) -> int:
     small = [name for name, size in ledger.sizes().items() if size < SMALL_BYTES]
     if len(small) < MOST_SEGMENTS:
         return 0
-    each = {(one.note.key, one.note.components): one for one in _sound(ledger, small)}
+    each, read = dict[tuple[str, tuple[str, ...]], StoredEntry](), list[str]()
+    for name in small:
+        with contextlib.suppress(OSError):  # it stays as it is
+            each |= {(one.note.key, one.note.components): one for one in _sound(ledger, name)}
+            read.append(name)
     if each:
         ledger.put([*each.values()])
-    for name in small:
+    for name in read:
         ledger.remove(name)
-    return len(small)
+    return len(read)
 
 
 def verify(ledger: Ledger) -> list[Damage]:
@@ -45,8 +49,10 @@ def verify(ledger: Ledger) -> list[Damage]:
         for number, note in enumerate(header.index.entries):
             try:
                 ledger.stored(name, number).arrays()
-            except (DamagedError, OSError) as error:
+            except DamagedError as error:
                 found.append(Damage(name, str(error), note.key))
+            except OSError as error:
+                found.append(Damage(name, str(error), note.key, stays=True))
     return found
 
 
@@ -69,22 +75,28 @@ def prune(ledger: Ledger, *, older_than: timedelta | None = None) -> list[str]:
         for name, header in headers.items()
         if older_than is not None and now - header.index.written > older_than
     }
-    damaged = {one.name for one in verify(ledger)}
-    if kept := list(_sound(ledger, (damaged - old) & headers.keys())):
+    found = verify(ledger)
+    damaged = {one.name for one in found} - {one.name for one in found if one.stays}
+    kept = [one for name in (damaged - old) & headers.keys() for one in _sound(ledger, name)]
+    if kept:
         ledger.put(kept)
     for name in damaged | old:
         ledger.remove(name)
     return sorted(damaged | old)
 
 
-def _sound(ledger: Ledger, names: Iterable[str]) -> Iterator[StoredEntry]:
-    """Yield the entries of some segments that are as they were written."""
-    headers = ledger.headers()
-    for name in names:
-        for number in range(len(headers[name].index.entries)):
-            try:
-                stored = ledger.stored(name, number)
-                stored.arrays()
-            except (DamagedError, OSError):
-                continue
-            yield stored
+def _sound(ledger: Ledger, name: str) -> list[StoredEntry]:
+    """Return the entries of a segment that are as they were written.
+
+    Raises
+    ------
+    OSError
+        If one cannot be read, which says nothing of it.
+    """
+    sound, header = list[StoredEntry](), ledger.headers().get(name)
+    for number in range(0 if header is None else len(header.index.entries)):
+        stored = ledger.stored(name, number)
+        with contextlib.suppress(DamagedError):
+            stored.arrays()
+            sound.append(stored)
+    return sound

@@ -33,7 +33,7 @@ from chunkfold.planning.request import Request
 from chunkfold.planning.workers import Terms
 from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.source import Source
-from chunkfold.sources.stored_identity import stored_identity
+from chunkfold.sources.stored_identity import is_as_listed, stored_identity
 
 _BYTES = 16
 
@@ -96,6 +96,19 @@ class LeafDigests:
         """Return the hash of a box of leaves."""
         return self._each[slice(*block.tiles), slice(*block.parts)].tobytes()
 
+    def are_as_listed(self, block: Block) -> bool:
+        """Return True if the chunks of a block are still those that were listed."""
+        grid = np.meshgrid(np.arange(*block.tiles), np.arange(*block.parts), indexing="ij")
+        tiles, parts = (one.reshape(-1) for one in grid)
+        for source, listing in zip(self.sources, self.listings, strict=True):
+            assert listing.modified is not None
+            boxes = leaves_objects(self.layout, tiles, parts, source.object_shape)
+            for box in dict.fromkeys(map(place_key, boxes)):
+                place = tuple(slice(*ends) for ends in box)
+                if not is_as_listed(source, listing.sizes[place], listing.modified[place], place):
+                    return False
+        return True
+
     @cached_property
     def newest(self) -> np.ndarray:
         """The time when the newest chunk of each leaf was written, ns: int64, (tiles, parts)."""
@@ -144,14 +157,26 @@ def question_keys(
     LedgerError
         If nothing tells whether chunks are those that they were.
     """
+    rounding = [
+        one.name
+        for question in request.together
+        for one in question.bound(fp64=terms.fp64).statistics
+        if one.rounds
+    ]
+    if rounding:
+        raise LedgerError(
+            f"{', '.join(rounding)}: rounded in every operation, so that its last bits depend on "
+            "what a ledger has: leave the ledger out, or ask it in a run of its own"
+        )
     known = list[Listing]()
     for source, listing in zip(request.sources, listings, strict=True):
         region = [slice(0, size) for size in source.shape]
         if listing is None or listing.modified is None or not stored_identity(source, region):
             raise LedgerError(
-                f"{source.name}: a ledger takes arrays whose chunks can be listed with the times "
-                f"when they were written, but this one is {source.kind}, and tells none: leave "
-                "the ledger out, or use a Zarr array in a folder or an object store"
+                f"{source.name}: a ledger takes Zarr arrays in folders and object stores, whose "
+                "chunks can be listed with the times when they were written; several as one if "
+                f"their chunks make one grid. This one is {source.kind}, and tells none: leave "
+                "the ledger out"
             )
         if (listing.sizes > 0)[listing.modified <= 0].any():
             raise LedgerError(f"{source.name}: its store does not tell when chunks were written")

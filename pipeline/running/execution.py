@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import queue
 import threading
@@ -14,6 +15,7 @@ from typing import cast
 from chunkfold.errors import ChunkError
 from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
 from chunkfold.kernels.accumulator.partial import Partial
+from chunkfold.ledger.upkeep import join_segments
 from chunkfold.planning.leaf_extremes import LeafExtremes
 from chunkfold.planning.next_pass import Pending, next_plan
 from chunkfold.planning.plan import Plan
@@ -92,6 +94,9 @@ class Execution:
                 waiting = self._read(plan, run)
             names = self.plan.request.questions or [""]
             self.answers = {name: self._found[name] for name in names}
+            if self.plan.ledger is not None:
+                with contextlib.suppress(OSError):  # its files stay apart
+                    join_segments(self.plan.ledger)
         except BaseException as error:  # noqa: BLE001 # handed to whoever asks for the result
             self.error = error
             _let_go(error)

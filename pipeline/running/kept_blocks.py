@@ -6,7 +6,6 @@ segment, so that a slow store has few segments, and a fast one loses little.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import queue
 import threading
@@ -23,13 +22,13 @@ from chunkfold.kernels.accumulator.grouped_partials import picked, placed
 from chunkfold.ledger.ledger import Ledger
 from chunkfold.ledger.segments import DamagedError, NewEntry
 from chunkfold.ledger.stored_partials import partials_in, stored_arrays
-from chunkfold.ledger.upkeep import join_segments
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.request import Request
 from chunkfold.planning.span_keys import QuestionKeys, question_keys
+from chunkfold.printable import printable
 from chunkfold.worker.block_report import Report
 from chunkfold.worker.fold_block import Folded
 
@@ -165,14 +164,12 @@ class KeptBlocks:
             except Exception as error:  # noqa: BLE001 # the run is worth more than its ledger
                 self._fail(str(error) or repr(error))
         self._flushed.set()
-        with contextlib.suppress(OSError):  # they stay apart
-            join_segments(self._ledger)
 
     def _write(self, some: Sequence[tuple[Block, Fetch]]) -> None:
-        entries, blocks = list[NewEntry](), list[int]()
+        entries, blocks, leaves = list[NewEntry](), list[int](), self._questions[0].leaves
         for number, (block, fetch) in enumerate(some, 1):
             folded = None if self._failed else _fetched(fetch)
-            if folded is not None and not folded.report.skipped:
+            if folded is not None and not folded.report.skipped and leaves.are_as_listed(block):
                 made = self._entries(block, folded)
                 entries += made
                 blocks += [block.number] * bool(made)
@@ -214,7 +211,7 @@ class KeptBlocks:
                 tuple(dict.fromkeys(question.components)),
                 stored_arrays(question.accumulator, question.components, partials),
                 (tiles.stop - tiles.start, parts.stop - parts.start),
-                self._plan.name,
+                printable(self._plan.name),
                 f"{', '.join(one.name for one in statistics)} of [{place}]",
                 int(self._elements[tiles, parts].sum()) * itemsize,
             )

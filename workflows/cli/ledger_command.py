@@ -119,7 +119,7 @@ def _prune(place: str, older_than: str | None, *, trusted: bool) -> None:
 def _seconds(text: str) -> float:
     try:
         seconds = float(parse_timedelta(text, default=False))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError):
         seconds = -1.0
     if not 0 <= seconds < 1e10:
         raise PlanError(f"older-than is {text!r}; give an age with its unit, as '90d' or '12h'")

@@ -38,7 +38,7 @@ def load_command(name: str) -> click.Command:
     command = getattr(import_module(f"chunkfold.workflows.cli.{name}_command"), f"{name}_command")
     assert isinstance(command, click.Command)
     command.name = name
-    # What concerns the user comes as an error. Dask sets these levels when a command imports it.
+    # What concerns the user comes as an error. Dask sets how much is logged when it is imported.
     for logger in ("distributed", "distributed.client"):
         logging.getLogger(logger).setLevel(logging.CRITICAL)
     return command

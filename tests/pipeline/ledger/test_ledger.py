@@ -98,6 +98,10 @@ def test_a_folder_that_others_may_write_to_is_refused_unless_it_is_trusted(tmp_p
         ("http://host/l", "http, which cannot be written"),
         ("ftp://host/l", "ftp"),
         ("{file}", "file"),
+        ("", "give the path"),
+        ("file://host/l", "another host"),
+        ("~nobody-of-this-name/l", "nobody"),
+        ("n" * 300, "cannot be used"),
     ],
 )
 def test_what_can_be_no_ledger_is_refused_in_a_sentence(tmp_path: Path, place: str, says: str):
@@ -210,10 +214,9 @@ def test_many_small_files_are_joined_and_nothing_is_lost(
     assert len(ledger) == 5
     for number in range(5):
         assert_is(ledger.read(entry(number).key, ["c"]), number)
-    # Who has opened it before finds nothing in files that are gone, until it looks again.
-    assert reader.read(entry(1).key, ["c"]) is None
-    reader.refresh()
+    # Who has opened it before looks for files that are gone among new ones.
     assert_is(reader.read(entry(1).key, ["c"]), 1)
+    assert reader.damaged == []
 
 
 def test_old_files_are_pruned_and_new_ones_stay(tmp_path: Path):
@@ -236,3 +239,42 @@ def test_pipes_links_and_others_files_are_not_read(tmp_path: Path):
     ledger = Ledger.at(str(folder))
     assert len(ledger) == 0
     assert len(ledger.damaged) == 3
+
+
+def test_what_cannot_be_read_now_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(upkeep, "MOST_SEGMENTS", 2)
+    ledger = Ledger.at(str(tmp_path))
+    for number in range(3):
+        ledger.write([entry(number)])
+    with monkeypatch.context() as broken:
+
+        def reset(*_: object) -> bytes:
+            raise OSError(104, "Connection reset by peer")
+
+        broken.setattr("chunkfold.ledger.ledger_folders.LocalFolder.read", reset)
+        assert prune(ledger) == []
+        assert join_segments(ledger) == 0
+    assert len(list(tmp_path.iterdir())) == 3
+    assert len(verify(Ledger.at(str(tmp_path)))) == 0
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"[1,2]", b"[0,1]"),
+        (b'"shape": [2, 3]', b'"shape": [0,9]' + b" "),
+        (b'\\"format\\":1', b'\\"format\\":2'),
+        (b'\\"nbytes\\":72', b'\\"nbytes\\":-2'),
+    ],
+)
+def test_headers_that_lie_are_noticed(tmp_path: Path, before: bytes, after: bytes):
+    Ledger.at(str(tmp_path)).write([entry(9)])
+    (file,) = tmp_path.iterdir()
+    content = file.read_bytes()
+    assert before in content
+    assert len(before) == len(after)
+    file.write_bytes(content.replace(before, after))
+    ledger = Ledger.at(str(tmp_path))
+    assert ledger.read(entry(9).key, ["c"]) is None
+    assert len(ledger.damaged) == 1
+    assert bool(prune(ledger)) == (b"format" not in before)  # another version may read that

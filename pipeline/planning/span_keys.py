@@ -191,21 +191,19 @@ def question_keys(
 
 def _identity(source: Source, region: Sequence[Any], known: dict[Any, bytes]) -> bytes:
     """Return the identity of a region's chunks, which most regions share."""
-    if not hasattr(source, "parts"):
-        if id(source) not in known:
-            known[id(source)] = (stored_identity(source, region) or "").encode()
-        return known[id(source)]
-    return (stored_identity(source, region) or "").encode()
+    name = id(source)
+    if name not in known or hasattr(source, "parts"):
+        known[name] = (stored_identity(source, region) or "").encode()
+    return known[name]
 
 
 def _text(axis: Axis, piece: Any) -> bytes:
     """Return what is selected of a piece, and where windows begin in it."""
-    source = piece.source
-    taken = (
-        f"{source.start}:{source.stop}:{source.step}".encode()
-        if isinstance(source, slice)
-        else hashed(np.asarray(source, np.int64).tobytes())
-    )
+    one = piece.source
+    if isinstance(one, slice):
+        taken = f"{one.start}:{one.stop}:{one.step}".encode()
+    else:
+        taken = hashed(np.asarray(one, np.int64).tobytes())
     window = axis.window * axis.together
     if not window:
         return taken
@@ -255,10 +253,8 @@ class QuestionKeys:
             met, own = np.unique(codes, return_inverse=True)
             negative = int(np.searchsorted(met, 0))
             numbers = met[negative:].astype(np.int64)
-            if self.choosers:
-                numbers = np.arange(keys.count)
-            elif not len(numbers):
-                numbers = np.zeros(1, np.int64)
+            if self.choosers or not len(numbers):
+                numbers = np.arange(keys.count if self.choosers else 1)
             own = np.maximum(own.reshape(-1).astype(np.int64) - negative, -1)
             labels = canonical([keys.axes, codes.shape, *self._labels(numbers)]).encode()
             self._found[name] = numbers.tobytes() + hashed(labels, own.tobytes())
@@ -279,7 +275,7 @@ class QuestionKeys:
         """The part of keys that all blocks share."""
         request = self.request
         own = request.keys
-        edges = [own.intervals] if own is not None and not isinstance(own, Keys) else []
+        edges = [] if own is None or isinstance(own, Keys) else [own.intervals]
         axes = len(self.layout.axes), self.layout.reduced, own is not None
         return canonical([FORMAT, axes, edges, [one.axes for one in request.held]]).encode()
 

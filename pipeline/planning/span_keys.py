@@ -2,7 +2,7 @@
 
 A key is a hash of the chunks that the elements are in (place, codecs, and of each object its size
 and when it was written), which elements of them are selected, and what is folded with them: labels,
-weights, masks. It depends on no worker, device, leaf or block, nor on what else the array has.
+weights, masks. It depends on no worker or device, nor on what else the array has.
 """
 
 from __future__ import annotations

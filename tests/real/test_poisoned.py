@@ -50,14 +50,19 @@ def used(tmp_path_factory: pytest.TempPathFactory, source: Path) -> Path:
     cache = tmp_path_factory.mktemp("used") / "cache"
     for device in ("intel", "pocl"):
         done = reduced(source, device, cache)
-        assert (done.stdout, done.stderr) == ("sum 499500.0\n", "")
+        assert right(done) == 0
     return cache
 
 
 def right(done: subprocess.CompletedProcess) -> int:
     """See that the answer is right; return the number of lines that were said."""
     assert (done.returncode, done.stdout) == (0, "sum 499500.0\n"), done.stderr
-    return done.stderr.count("\n")
+    return len(_said(done))
+
+
+def _said(done: subprocess.CompletedProcess) -> list[str]:
+    """Return the lines that were said, but for those of a busy machine."""
+    return [line for line in done.stderr.splitlines() if "so far" not in line]
 
 
 @pytest.mark.parametrize(("kind", "fault"), some(list(KINDS), [*FAULTS, *WITH_ROOT], of=4))

@@ -25,7 +25,7 @@ _FIRST = b"chunkfold-cache"
 _LONGEST_HEAD = 120
 _MOST_BYTES = 256 << 20
 """No compiled program comes near it."""
-_TO_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+TO_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """A FIFO would be waited for otherwise."""
 
 
@@ -36,7 +36,7 @@ class _BadEntryError(Exception):
 def write_entry(path: Path, content: bytes) -> None:
     """Write an entry, which readers see whole or not at all; log a failure once."""
     try:
-        _put(path, _head(path.name, content) + content)
+        put_whole(path, _head(path.name, content) + content)
     except OSError as error:
         say_unkept(path.parent, error)
 
@@ -82,7 +82,7 @@ def _head(name: str, content: bytes) -> bytes:
 
 
 def _read(path: Path) -> bytes:
-    descriptor = os.open(path, _TO_READ)
+    descriptor = os.open(path, TO_READ)
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
@@ -102,11 +102,21 @@ def _read(path: Path) -> bytes:
     return content
 
 
-def _put(path: Path, content: bytes) -> None:
+def put_whole(path: Path, content: bytes, *, synced: bool = False) -> None:
+    """Write a file that readers see whole or not at all; `synced` if it is to outlive the host.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
+            if synced:
+                file.flush()
+                os.fsync(handle)
         Path(temporary).replace(path)
     except BaseException:
         with suppress(OSError):

@@ -19,7 +19,6 @@ import numpy as np
 from chunkfold.errors import LedgerError
 from chunkfold.ledger.ledger_folders import SUFFIX, Folder, folder_at
 from chunkfold.ledger.segments import (
-    HEAD_BYTES,
     DamagedError,
     EntryNote,
     Header,
@@ -58,24 +57,18 @@ class _At:
 class Ledger:
     """Partials by key, as of when it was opened or `refresh` was called, and its own since."""
 
-    def __init__(self, folder: Folder, given: tuple[Any, ...] = ()) -> None:
-        self._folder, self._headers, self._given = folder, dict[str, Header](), given
+    def __init__(self, folder: Folder, place: str, *, trusted: bool) -> None:
+        self._folder, self._place, self._trusted = folder, place, trusted
+        self._headers: dict[str, Header] = {}
         self._entries: dict[str, list[_At]] = {}
         self._sizes: dict[str, int] = {}
         self._lock = threading.Lock()
         self.damaged: list[Damage] = []
-        """What could not be used."""
+        """Segments and entries that could not be used."""
         self.refresh()
 
     @classmethod
-    def at(
-        cls,
-        place: str,
-        *,
-        trusted: bool = False,
-        create: bool = True,
-        options: dict[str, Any] | None = None,
-    ) -> Ledger:
+    def at(cls, place: str, *, trusted: bool = False, create: bool = True) -> Ledger:
         """Open the ledger of a path or a URL; see `folder_at`.
 
         Raises
@@ -83,14 +76,11 @@ class Ledger:
         LedgerError
             If it can be none, or cannot be read.
         """
-        given = dict(options or {})
-        folder = folder_at(place, trusted=trusted, create=create, options=given)
-        return cls(folder, (place, trusted, given))
+        return cls(folder_at(place, trusted=trusted, create=create), place, trusted=trusted)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Open it again where it is unpickled."""
-        place, trusted, options = self._given
-        return partial(Ledger.at, place, trusted=trusted, options=options), ()
+        return partial(Ledger.at, self._place, trusted=self._trusted), ()
 
     @property
     def name(self) -> str:
@@ -230,12 +220,11 @@ class Ledger:
     def put(self, entries: Sequence[StoredEntry]) -> None:
         """Write a segment of entries as they are stored; raises as `write`."""
         now = datetime.now(UTC)
-        content = segment_of(entries, now, _version())
+        content, header = segment_of(entries, now, _version())
         name = f"{now:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:12]}{SUFFIX}"
         self._folder.write(name, content)
-        size = header_bytes(content[:HEAD_BYTES], len(content))
         with self._lock:
-            self._add(name, header_of(content[:size], len(content)), len(content))
+            self._add(name, header, len(content))
 
     def remove(self, name: str) -> None:
         """Remove a segment; raises as `write`."""

@@ -7,21 +7,18 @@ import errno
 import os
 import re
 import stat
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
 from chunkfold.errors import LedgerError
+from chunkfold.kernels.cache.entries import TO_READ, put_whole
 from chunkfold.kernels.cache.trusted import UntrustedError, is_private, owner_of, private_folder
 from chunkfold.redaction import shown_address
-from chunkfold.stores.remote import LISTED, message_of, open_store
+from chunkfold.stores.remote import LISTED, message_of, open_store, said_shortly
 
 SUFFIX = ".safetensors"
 _URL = re.compile(r"(\w+)://")
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-"""A pipe would be waited for otherwise."""
 
 
 class Folder(Protocol):
@@ -92,7 +89,7 @@ class LocalFolder:
 
     def read(self, name: str, start: int, size: int) -> bytes:
         """Return a span of a file of this user's; of anybody's if the folder is trusted."""
-        descriptor = os.open(self._path / name, _READ)
+        descriptor = os.open(self._path / name, TO_READ)
         with os.fdopen(descriptor, "rb") as file:
             state = os.fstat(descriptor)
             if not stat.S_ISREG(state.st_mode):
@@ -103,18 +100,8 @@ class LocalFolder:
             return file.read(size)
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file next to its place, then move it there."""
-        handle, temporary = tempfile.mkstemp(dir=self._path, prefix=".new-")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(handle)
-            Path(temporary).replace(self._path / name)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(temporary).unlink()
-            raise
+        """Write a file that outlives the host."""
+        put_whole(self._path / name, content, synced=True)
 
     def remove(self, name: str) -> None:
         """Remove a file."""
@@ -124,10 +111,10 @@ class LocalFolder:
 class StoreFolder:
     """A prefix of an object store; whoever may write there is trusted."""
 
-    def __init__(self, url: str, options: dict[str, Any]) -> None:
+    def __init__(self, url: str) -> None:
         self.name = shown_address(url)
         try:
-            self._store = open_store(url, **options)
+            self._store = open_store(url)
         except ImportError as error:
             raise LedgerError(
                 f"the ledger {self.name} needs another package ({error}): "
@@ -140,7 +127,7 @@ class StoreFolder:
         """Return the names of all segments, and their bytes."""
         import obstore
 
-        with _as_os_errors():
+        with said_shortly():
             pages = list(obstore.list(self._store))
         entries = (entry for page in pages for entry in page)
         return {one["path"]: one["size"] for one in entries if one["path"].endswith(SUFFIX)}
@@ -151,35 +138,25 @@ class StoreFolder:
 
         if not size:
             return b""
-        with _as_os_errors():
+        with said_shortly():
             return bytes(obstore.get_range(self._store, name, start=start, length=size))
 
     def write(self, name: str, content: bytes) -> None:
         """Put an object."""
         import obstore
 
-        with _as_os_errors():
+        with said_shortly():
             obstore.put(self._store, name, content)
 
     def remove(self, name: str) -> None:
         """Delete an object."""
         import obstore
 
-        with contextlib.suppress(FileNotFoundError), _as_os_errors():
+        with contextlib.suppress(FileNotFoundError), said_shortly():
             obstore.delete(self._store, name)
 
 
-@contextlib.contextmanager
-def _as_os_errors() -> Iterator[None]:
-    try:
-        yield
-    except (FileNotFoundError, OSError):
-        raise
-    except Exception as error:  # noqa: BLE001 # obstore has dozens
-        raise OSError(message_of(error)) from None
-
-
-def folder_at(place: str, *, trusted: bool, create: bool, options: dict[str, Any]) -> Folder:
+def folder_at(place: str, *, trusted: bool, create: bool) -> Folder:
     """Return the folder of a path or a URL.
 
     Parameters
@@ -188,8 +165,6 @@ def folder_at(place: str, *, trusted: bool, create: bool, options: dict[str, Any
         True if others may write to a local folder.
     create
         True if a folder that does not exist is made.
-    options
-        obstore's, of a URL.
 
     Raises
     ------
@@ -213,4 +188,4 @@ def folder_at(place: str, *, trusted: bool, create: bool, options: dict[str, Any
             f"the ledger {shown_address(place)} has the scheme {url[1]}, which cannot be written: "
             f"name a folder, or a URL of {', '.join(LISTED)}"
         )
-    return StoreFolder(place, options)
+    return StoreFolder(place)

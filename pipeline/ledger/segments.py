@@ -46,7 +46,7 @@ class EntryNote(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     key: str = Field(pattern="^[0-9a-f]{32}$")
-    """What it was computed from: see `planning/span_keys.py`."""
+    """Hash of all that it was computed from: see `planning/span_keys.py`."""
     components: tuple[str, ...]
     """Components of accumulators that it has partials of."""
     source: str
@@ -61,7 +61,7 @@ class EntryNote(BaseModel):
     """Its first byte, counted from the end of the header."""
     end: int = Field(ge=0)
     sha256: str = Field(pattern="^[0-9a-f]{64}$")
-    """Of its key, its components, its arrays' names and places, and its bytes."""
+    """Checksum of its key, components, arrays' names and places, and bytes."""
 
 
 class SegmentIndex(BaseModel):
@@ -85,6 +85,11 @@ class _Place(BaseModel):
     dtype: str
     shape: tuple[int, ...]
     data_offsets: tuple[int, int]
+
+    def moved(self, by: int) -> _Place:
+        """Return it so many bytes farther on."""
+        begin, end = self.data_offsets
+        return self.model_copy(update={"data_offsets": (begin + by, end + by)})
 
 
 @dataclass(frozen=True)
@@ -173,10 +178,8 @@ class Header:
 
     def stored(self, number: int, content: bytes) -> StoredEntry:
         """Return an entry by its number; `content` are its bytes."""
-        note, places = self.index.entries[number], dict[str, _Place]()
-        for name, place in self._by_entry.get(str(number), {}).items():
-            begin, end = (n - note.begin for n in place.data_offsets)
-            places[name] = place.model_copy(update={"data_offsets": (begin, end)})
+        note, own = self.index.entries[number], self._by_entry.get(str(number), {})
+        places = {name: place.moved(-note.begin) for name, place in own.items()}
         return StoredEntry(note, places, content)
 
     @cached_property
@@ -188,21 +191,21 @@ class Header:
         return found
 
 
-def segment_of(entries: Sequence[StoredEntry], written: datetime, by: str) -> bytes:
-    """Return the bytes of a segment of entries."""
-    places, notes, end = dict[str, object](), list[EntryNote](), 0
+def segment_of(entries: Sequence[StoredEntry], written: datetime, by: str) -> tuple[bytes, Header]:
+    """Return the bytes of a segment of entries, and its header."""
+    places, notes, end = dict[str, _Place](), list[EntryNote](), 0
     for number, one in enumerate(entries):
         begin, end = end, end + len(one.content)
         notes.append(one.note.model_copy(update={"begin": begin, "end": end}))
         for name, place in one.places.items():
-            moved = [n + begin for n in place.data_offsets]
-            told = {"dtype": place.dtype, "shape": place.shape, "data_offsets": moved}
-            places[f"{number}/{name}"] = told
+            places[f"{number}/{name}"] = place.moved(begin)
     index = SegmentIndex(format=FORMAT, written=written, by=by, entries=tuple(notes))
-    header = json.dumps({"__metadata__": {"index": index.model_dump_json()}, **places}).encode()
-    header += b" " * (-len(header) % 8)
-    size = len(header).to_bytes(HEAD_BYTES, "little")
-    return b"".join([size, header, *(one.content for one in entries)])
+    each = {name: place.model_dump() for name, place in places.items()}
+    head = json.dumps({"__metadata__": {"index": index.model_dump_json()}, **each}).encode()
+    head += b" " * (-len(head) % 8)
+    size = len(head).to_bytes(HEAD_BYTES, "little")
+    content = b"".join([size, head, *(one.content for one in entries)])
+    return content, Header(index, places, HEAD_BYTES + len(head))
 
 
 def header_bytes(head: bytes, whole: int) -> int:

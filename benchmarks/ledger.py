@@ -1,4 +1,4 @@
-"""What a ledger costs and saves: runs with one and without, in turn; GB/s of decoded bytes.
+"""Measure what a ledger costs and saves: seconds of runs with one and without, in turn.
 
 Each with a new ledger, beside A against A: what noise makes of nothing. Then the same question
 again, and after one more hundredth of rows.

@@ -44,6 +44,12 @@ class Block:
     known: bool = False
     """True if the ledger has its partials, so that it is not read."""
 
+    @property
+    def leaves(self) -> tuple[np.ndarray, np.ndarray]:
+        """The tile and the part of each of its leaves: int64, tile by tile."""
+        tiles, parts = np.arange(*self.tiles), np.arange(*self.parts)
+        return np.repeat(tiles, len(parts)), np.tile(parts, len(tiles))
+
     def unstored_parts(self, tile: int) -> np.ndarray:
         """Return which of the parts of a tile are not stored: bool, (parts,)."""
         return self._bits(self.unstored, tile)
@@ -126,13 +132,16 @@ def cut_blocks(
         wanted = max(wanted, min(float(of_tiles.max()), most))
     blocks = []
     for number, (tiles, parts) in enumerate(_runs(costs, of_tiles, wanted, whole=whole)):
-        bits = (
-            np.packbits(within).tobytes() if within.any() else b""
-            for within in (one[slice(*tiles), slice(*parts)] for one in (unstored, over))
+        missing, left_out = (
+            packed_leaves(one[slice(*tiles), slice(*parts)]) for one in (unstored, over)
         )
-        missing, left_out = bits
         blocks.append(Block(number, tiles, parts, missing, passed=left_out))
     return tuple(blocks)
+
+
+def packed_leaves(flags: np.ndarray) -> bytes:
+    """Return a bit for each leaf of a block, tile by tile; empty if none is set."""
+    return np.packbits(flags).tobytes() if flags.any() else b""
 
 
 TileRange = tuple[int, int]

@@ -38,7 +38,7 @@ class OwnKeys:
     """The axes of the source that are reduced."""
     intervals: Intervals
     numbering: Accumulator | None = None
-    """What a device folds single elements into to number them; None: dtypes are not known yet."""
+    """Accumulator that numbers single elements on a device; None: dtypes are not known yet."""
 
     nbytes = 0
 

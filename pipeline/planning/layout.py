@@ -120,8 +120,8 @@ class Layout:
         parts = np.unravel_index(part, grid) if self.axes else ()
         return [a * n + b for a, b, n in zip(tiles, parts, grid, strict=True)]
 
-    def tile_and_part(self, numbers: Sequence[int]) -> tuple[int, int]:
-        """Return of which tile which part a leaf is, by the numbers of its pieces.
+    def tile_and_part(self, numbers: Sequence[Any]) -> tuple[Any, Any]:
+        """Return of which tile which part a leaf is, by the numbers of its pieces; or of many.
 
         >>> from chunkfold.axis_cuts import Cells
         >>> axes = tuple(Axis(Cells(6, 2), 0, 6, 1) for _ in "yx")

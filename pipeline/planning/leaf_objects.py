@@ -245,10 +245,7 @@ def with_objects(
     Only when a block is sent: what is noted of all of them would take as much memory again as the
     listing.
     """
-    tiles, parts = (
-        leaves.reshape(-1)
-        for leaves in np.meshgrid(np.arange(*block.tiles), np.arange(*block.parts), indexing="ij")
-    )
+    tiles, parts = block.leaves
     unstored = [block.unstored_parts(tile) for tile in range(*block.tiles)]
     read = ~np.concatenate(unstored) if unstored else np.zeros(0, bool)
     tiles, parts = tiles[read], parts[read]

@@ -47,10 +47,10 @@ class Plan:
     terms: Terms
     """The terms of the workers that it was made for."""
     questions: tuple[Folding | RolledUp, ...]
-    """How each question is answered: the first is the one for whose tiles leaves are read."""
+    """Ways to answer each question; leaves are read for the tiles of the first one."""
     blocks: tuple[Block, ...]
     scan: LeavesRead
-    """What is read of the leaves, and what is known of it."""
+    """Bytes and leaves that are read, and what the stores list of them."""
     at_once: AtOnce
     """The work that a worker does at once, and the memory that it takes."""
     tree: Tree
@@ -58,7 +58,7 @@ class Plan:
     device: Device | None = None
     """The first that would fold it."""
     ledger: Ledger | None = None
-    """Where partials are kept."""
+    """Keeps partials of blocks."""
 
     @property
     def first(self) -> Folding:

@@ -30,7 +30,6 @@ from chunkfold.planning.missing_chunks import refuse_missing
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.questions import first_of
 from chunkfold.planning.request import Request
-from chunkfold.planning.span_keys import question_keys
 from chunkfold.planning.spans import LedgerCut, known_leaves
 from chunkfold.planning.tiles import are_rounded
 from chunkfold.planning.workers import READERS, Terms
@@ -246,8 +245,7 @@ def _planned(
     whole = request.keeping or (streamed is not None and streamed.coarser > 0)
     blocks: tuple[Block, ...] = ()
     if layout.elements and ledger is not None:
-        keys = question_keys(request, layout, listings, terms)
-        cut = LedgerCut(ledger, keys, any(source.remote for source in sources))
+        cut = LedgerCut.of(ledger, request, questions, listings, terms)
         blocks = cut.blocks(costs, stored.unstored, terms.workers, partial_bytes, whole=whole)
         decoded = decoded * ~known_leaves(layout, blocks)
     elif layout.elements:

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from chunkfold.boxes import Slices, place_key
-from chunkfold.errors import LedgerError
 from chunkfold.grid import Axis
 from chunkfold.kernels import Accumulator
 from chunkfold.kernels.accumulator.chooser import Chooser
@@ -25,12 +24,11 @@ from chunkfold.kernels.accumulator.traits import traits_of
 from chunkfold.kernels.expressions.nodes import Node, flat
 from chunkfold.ledger.segments import FORMAT
 from chunkfold.planning.blocks import Block
+from chunkfold.planning.folding import Folding, RolledUp
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_objects import leaves_objects
-from chunkfold.planning.leaves import layout_beside
 from chunkfold.planning.request import Request
-from chunkfold.planning.workers import Terms
 from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.source import Source
 from chunkfold.sources.stored_identity import is_as_listed, stored_identity
@@ -98,11 +96,9 @@ class LeafDigests:
 
     def are_as_listed(self, block: Block) -> bool:
         """Return True if the chunks of a block are still those that were listed."""
-        grid = np.meshgrid(np.arange(*block.tiles), np.arange(*block.parts), indexing="ij")
-        tiles, parts = (one.reshape(-1) for one in grid)
         for source, listing in zip(self.sources, self.listings, strict=True):
             assert listing.modified is not None
-            boxes = leaves_objects(self.layout, tiles, parts, source.object_shape)
+            boxes = leaves_objects(self.layout, *block.leaves, source.object_shape)
             for box in dict.fromkeys(map(place_key, boxes)):
                 place = tuple(slice(*ends) for ends in box)
                 if not is_as_listed(source, listing.sizes[place], listing.modified[place], place):
@@ -121,24 +117,25 @@ class LeafDigests:
     @cached_property
     def _both(self) -> tuple[np.ndarray, np.ndarray]:
         layout = self.layout
-        tiles, parts = (n.reshape(-1) for n in np.indices((layout.tiles, layout.parts)))
+        tiles, parts = Block(0, (0, layout.tiles), (0, layout.parts)).leaves
         numbers = [np.broadcast_to(n, tiles.shape) for n in layout.numbers(tiles, parts)]
         boxes = [leaves_objects(layout, tiles, parts, one.object_shape) for one in self.sources]
         regions = [[axis.piece(n).source for n in range(axis.pieces)] for axis in layout.axes]
         texts = [[_text(axis, axis.piece(n)) for n in range(axis.pieces)] for axis in layout.axes]
         newest = np.zeros(tiles.size, np.int64)
         digests = np.zeros(tiles.size, f"V{_BYTES}")
-        known: dict[Any, bytes] = {}
+        known: dict[int, list[str]] = {}
         for leaf in range(tiles.size):
             at = [int(along[leaf]) for along in numbers]
             told = [texts[n][number] for n, number in enumerate(at)]
             region = [regions[n][number] for n, number in enumerate(at)]
             for source, listing, each in zip(self.sources, self.listings, boxes, strict=True):
+                assert listing.modified is not None
                 box = next(each)
-                modified = listing.modified[box] if listing.modified is not None else np.zeros(0)
+                modified = listing.modified[box]
                 newest[leaf] = max(int(newest[leaf]), int(modified.max(initial=0)))
                 told += [
-                    _identity(source, region, known),
+                    (stored_identity(source, region, known) or "").encode(),
                     listing.sizes[box].astype(np.int64).tobytes(),
                     modified.tobytes(),
                 ]
@@ -148,53 +145,26 @@ class LeafDigests:
 
 
 def question_keys(
-    request: Request, layout: Layout, listings: Sequence[Listing | None], terms: Terms
+    request: Request,
+    questions: Sequence[Folding | RolledUp],
+    listings: Sequence[Listing | None],
 ) -> list[QuestionKeys]:
-    """Return the keys of each question of a read, whose leaves are cut by a layout.
+    """Return the keys of each question of a read, by how it is answered.
 
-    Raises
-    ------
-    LedgerError
-        If nothing tells whether chunks are those that they were.
+    The first one is the one that leaves are cut for. None of the listings is None.
     """
-    rounding = [
-        one.name
-        for question in request.together
-        for one in question.bound(fp64=terms.fp64).statistics
-        if one.rounds
-    ]
-    if rounding:
-        raise LedgerError(
-            f"{', '.join(rounding)}: rounded in every operation, so that its last bits depend on "
-            "what a ledger has: leave the ledger out, or ask it in a run of its own"
-        )
-    known = list[Listing]()
-    for source, listing in zip(request.sources, listings, strict=True):
-        region = [slice(0, size) for size in source.shape]
-        if listing is None or listing.modified is None or not stored_identity(source, region):
-            raise LedgerError(
-                f"{source.name}: a ledger takes Zarr arrays in folders and object stores, whose "
-                "chunks can be listed with the times when they were written; several as one if "
-                f"their chunks make one grid. This one is {source.kind}, and tells none: leave "
-                "the ledger out"
-            )
-        if (listing.sizes > 0)[listing.modified <= 0].any():
-            raise LedgerError(f"{source.name}: its store does not tell when chunks were written")
-        known.append(listing)
-    leaves = LeafDigests(layout, request.sources, known)
-    layouts = [layout, *(layout_beside(one, layout) for one in request.beside)]
+    known = [one for one in listings if one is not None]
+    leaves = LeafDigests(questions[0].layout, request.sources, known)
     return [
-        QuestionKeys(one, own, one.accumulator(terms), leaves, one.choosers(terms))
-        for one, own in zip(request.together, layouts, strict=True)
+        QuestionKeys(
+            one,
+            how.layout,
+            how.accumulator,
+            leaves,
+            how.choosers if isinstance(how, Folding) else (),
+        )
+        for one, how in zip(request.together, questions, strict=True)
     ]
-
-
-def _identity(source: Source, region: Sequence[Any], known: dict[Any, bytes]) -> bytes:
-    """Return the identity of a region's chunks, which most regions share."""
-    name = id(source)
-    if name not in known or hasattr(source, "parts"):
-        known[name] = (stored_identity(source, region) or "").encode()
-    return known[name]
 
 
 def _text(axis: Axis, piece: Any) -> bytes:

@@ -13,10 +13,23 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from chunkfold.errors import LedgerError
 from chunkfold.ledger.ledger import Ledger
-from chunkfold.planning.blocks import BLOCK_BYTES, LARGEST_BYTES, TO_PARTIAL, Block, TileRange
+from chunkfold.planning.blocks import (
+    BLOCK_BYTES,
+    LARGEST_BYTES,
+    TO_PARTIAL,
+    Block,
+    TileRange,
+    packed_leaves,
+)
+from chunkfold.planning.folding import Folding, RolledUp
 from chunkfold.planning.layout import Layout
-from chunkfold.planning.span_keys import QuestionKeys
+from chunkfold.planning.request import Request
+from chunkfold.planning.span_keys import QuestionKeys, question_keys
+from chunkfold.planning.workers import Terms
+from chunkfold.sources.chunk_index import Listing
+from chunkfold.sources.stored_identity import stored_identity
 
 BLOCKS_PER_WORKER = 4
 """Blocks for each worker, at least: what is under way is lost with it."""
@@ -34,6 +47,26 @@ class LedgerCut:
     """Of all questions of the read, the one first that leaves are cut for."""
     remote: bool
     """True if chunks are behind a network."""
+
+    @classmethod
+    def of(
+        cls,
+        ledger: Ledger,
+        request: Request,
+        questions: Sequence[Folding | RolledUp],
+        listings: Sequence[Listing | None],
+        terms: Terms,
+    ) -> LedgerCut:
+        """Return the cut of a read, by how its questions are answered.
+
+        Raises
+        ------
+        LedgerError
+            If a ledger keeps no partials of it.
+        """
+        _refuse_unkept(request, listings, terms)
+        keys = question_keys(request, questions, listings)
+        return cls(ledger, keys, any(source.remote for source in request.sources))
 
     @property
     def _layout(self) -> Layout:
@@ -65,7 +98,7 @@ class LedgerCut:
         for number, one in enumerate(made):
             at = slice(*one.tiles), slice(*one.parts)
             entries = self._keys(one) if newest[at].max(initial=0) <= settled else ()
-            bits, has = _bits(unstored[at]), one.known and bool(entries)
+            bits, has = packed_leaves(unstored[at]), one.known and bool(entries)
             blocks.append(Block(number, one.tiles, one.parts, bits, entries=entries, known=has))
         return tuple(blocks)
 
@@ -108,6 +141,38 @@ class LedgerCut:
         return found
 
 
+def _refuse_unkept(request: Request, listings: Sequence[Listing | None], terms: Terms) -> None:
+    """Refuse a reduction whose partials no ledger keeps.
+
+    Raises
+    ------
+    LedgerError
+        If it rounds in every operation, or nothing tells whether chunks are those that they were.
+    """
+    rounding = [
+        one.name
+        for question in request.together
+        for one in question.bound(fp64=terms.fp64).statistics
+        if one.rounds
+    ]
+    if rounding:
+        raise LedgerError(
+            f"{', '.join(rounding)}: rounded in every operation, so that its last bits depend on "
+            "what a ledger has: leave the ledger out, or ask it in a run of its own"
+        )
+    for source, listing in zip(request.sources, listings, strict=True):
+        region = [slice(0, size) for size in source.shape]
+        if listing is None or listing.modified is None or not stored_identity(source, region):
+            raise LedgerError(
+                f"{source.name}: a ledger takes Zarr arrays in folders and object stores, whose "
+                "chunks can be listed with the times when they were written; several as one if "
+                f"their chunks make one grid. This one is {source.kind}, and tells none: leave "
+                "the ledger out"
+            )
+        if (listing.sizes > 0)[listing.modified <= 0].any():
+            raise LedgerError(f"{source.name}: its store does not tell when chunks were written")
+
+
 def known_leaves(layout: Layout, blocks: Sequence[Block]) -> np.ndarray:
     """Return which leaves are in blocks that a ledger has: bool, (tiles, parts)."""
     known = np.zeros((layout.tiles, layout.parts), bool)
@@ -118,10 +183,6 @@ def known_leaves(layout: Layout, blocks: Sequence[Block]) -> np.ndarray:
 
 def _block(tiles: TileRange, parts: TileRange) -> Block:
     return Block(0, tiles, parts)
-
-
-def _bits(leaves: np.ndarray) -> bytes:
-    return np.packbits(leaves).tobytes() if leaves.any() else b""
 
 
 def _sizes(costs: np.ndarray, workers: int, partial_bytes: int, *, whole: bool) -> tuple[int, int]:

@@ -202,10 +202,6 @@ def coarser(
     return combine(accumulator, parts), made
 
 
-def _flat(grid: np.ndarray, axes: int) -> np.ndarray:
-    return grid.reshape(-1, *grid.shape[axes:])
-
-
 _OF_NAN_ALONE = ("min", "max", "minmax", "norminf", "norm1", "norm2", "sumsq")
 """Reductions that are NaN only if elements are: else they are numbers, or infinite."""
 

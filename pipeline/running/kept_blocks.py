@@ -6,7 +6,6 @@ segment, so that a slow store has few segments, and a fast one loses little.
 
 from __future__ import annotations
 
-import itertools
 import queue
 import threading
 import warnings
@@ -80,7 +79,7 @@ class KeptBlocks:
 
     def __init__(self, plan: Plan, ledger: Ledger) -> None:
         self._plan, self._ledger = plan, ledger
-        self._questions = question_keys(plan.request, plan.layout, plan.scan.listings, plan.terms)
+        self._questions = question_keys(plan.request, plan.questions, plan.scan.listings)
         self._elements = plan.layout.leaf_elements()
         self._written = {block.number for block in plan.blocks if block.known}
         self._coming: queue.SimpleQueue[tuple[Block, Fetch] | None] = queue.SimpleQueue()
@@ -283,5 +282,6 @@ def reached_tiles(first: Layout, own: Layout, block: Block) -> list[int]:
     """
     if own is first:
         return list(range(*block.tiles))
-    leaves = itertools.product(range(*block.tiles), range(*block.parts))
-    return sorted({own.tile_and_part(first.numbers(tile, part))[0] for tile, part in leaves})
+    tiles, _ = own.tile_and_part(first.numbers(*block.leaves))
+    found: list[int] = np.unique(tiles).tolist()
+    return found

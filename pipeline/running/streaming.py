@@ -70,9 +70,11 @@ class Streaming:
     def __init__(self, plan: Plan, work: Work, sink: Sink) -> None:
         self._work, self._sink, self._finishing = work, sink, Finishing.of(plan)
         first = plan.first  # whose blocks finish no tiles where a ledger keeps partials
-        tiles = finishing_of(plan.request, plan.terms, first.layout, first.accumulator)
+        tiles = first.finishing or finishing_of(
+            plan.request, plan.terms, first.layout, first.accumulator
+        )
         assert tiles is not None
-        self._tiles = first.finishing or tiles
+        self._tiles = tiles
         self._writer = ThreadPoolExecutor(1, "chunkfold-write")
         self._writing: list[Future[None]] = []
         self.nan: dict[str, bool | None] = {}

@@ -22,7 +22,9 @@ _NOT_DECODING = ("shape", "attributes", "dimension_names", "consolidated_metadat
 """Metadata that change while chunks decode to the same elements."""
 
 
-def stored_identity(source: Source, region: Sequence[Taken]) -> str | None:
+def stored_identity(
+    source: Source, region: Sequence[Taken], known: dict[int, list[str]] | None = None
+) -> str | None:
     """Return the place of the arrays that a region is in, and all that decoding depends on.
 
     An array that grows keeps it. None if chunks are in no place that others find, as in memory.
@@ -31,12 +33,16 @@ def stored_identity(source: Source, region: Sequence[Taken]) -> str | None:
     ----------
     region
         Along each axis a slice, or places.
+    known
+        Identities of arrays that were found before: most regions share them.
     """
-    each = list(_identities(source, region))
+    each = list(_identities(source, region, {} if known is None else known))
     return None if None in each else json.dumps(each)
 
 
-def _identities(source: Source, region: Sequence[Taken]) -> Iterator[Any]:
+def _identities(
+    source: Source, region: Sequence[Taken], known: dict[int, list[str]]
+) -> Iterator[Any]:
     if isinstance(source, ConcatenatedSource):
         along = region[source.axis]
         if not isinstance(along, slice):  # places may be in any part
@@ -44,11 +50,12 @@ def _identities(source: Source, region: Sequence[Taken]) -> Iterator[Any]:
         for number, (start, stop) in enumerate(itertools.pairwise(source.starts)):
             if start < along.stop and along.start < stop:
                 yield start - along.start
-                yield from _identities(source.parts[number], region)
-    elif isinstance(source, ZarrSource) and source.local_path is not None:
-        yield [str(Path(source.local_path).resolve()), _decoding(source)]
-    elif isinstance(source, ZarrSource) and source.address is not None:
-        yield [source.name, _decoding(source)]
+                yield from _identities(source.parts[number], region, known)
+    elif isinstance(source, ZarrSource) and (source.local_path or source.address):
+        if id(source) not in known:
+            place = source.local_path and str(Path(source.local_path).resolve())
+            known[id(source)] = [place or source.name, _decoding(source)]
+        yield known[id(source)]
     else:
         yield None
 

@@ -8,6 +8,7 @@ import pytest
 from distributed import Client
 
 import chunkfold as cf
+from chunkfold.planning import blocks, planner
 from tests.conftest import DEVICES
 
 
@@ -17,3 +18,10 @@ def client() -> Iterator[Client]:
     made = cf.LocalOpenCLCluster(DEVICES[0].spec, workers_per_device=2, dashboard_address=None)
     with made as cluster, Client(cluster, set_as_default=False) as connected:
         yield connected
+
+
+@pytest.fixture
+def a_row_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a block of every row of 500 numbers."""
+    monkeypatch.setattr(planner, "LEAF_BYTES", 4000)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", (4000, 4000))

@@ -19,7 +19,6 @@ from chunkfold.cluster.event_listener import listener_of
 from chunkfold.cluster.joining import connect
 from chunkfold.errors import WorkerLostError
 from chunkfold.events import BlockProgress, Event
-from chunkfold.planning import blocks, planner
 from chunkfold.plural import counted
 from chunkfold.worker.tasks import is_unwanted
 from chunkfold.workflows.cli import _CODES, EXIT_FAILED
@@ -28,16 +27,10 @@ from tests.pipeline.running.test_shared_tasks import left
 from tests.processes import started, worker_command
 from tests.stops import scheduled, slow_array
 
-pytestmark = pytest.mark.unoptimised
+pytestmark = [pytest.mark.unoptimised, pytest.mark.usefixtures("a_row_each")]
 ROWS = 12
 _HEARD_S = 1.0
 """Seconds in which a run hears of a loss, also on a busy machine."""
-
-
-@pytest.fixture(autouse=True)
-def _a_row_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planner, "LEAF_BYTES", 4000)
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", (4000, 4000))
 
 
 @pytest.fixture(autouse=True)

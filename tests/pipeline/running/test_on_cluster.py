@@ -18,7 +18,7 @@ from distributed import Client, Future
 
 import chunkfold as cf
 from chunkfold.events import BlockProgress, Event
-from chunkfold.planning import blocks, planner
+from chunkfold.planning import blocks
 from chunkfold.running import on_cluster, sending
 from tests.pipeline.running.test_block_scheduler import Rows
 from tests.pipeline.running.test_shared_tasks import left
@@ -28,10 +28,8 @@ VALUES = np.random.default_rng(0).integers(-1000, 1000, (30, 500))
 
 
 @pytest.fixture(autouse=True)
-def _a_row_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make a block of every row, whose data go ahead; combine all at once."""
-    monkeypatch.setattr(planner, "LEAF_BYTES", 4000)
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", (4000, 4000))
+def _ahead(a_row_each: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send data of blocks ahead; combine all at once."""
     monkeypatch.setattr(blocks, "TO_PARTIAL", 0)
     monkeypatch.setattr(blocks, "FAN_IN", (64, 64))
     monkeypatch.setattr(sending, "WITHIN_BYTES", 100)

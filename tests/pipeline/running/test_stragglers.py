@@ -12,7 +12,6 @@ import pytest
 from distributed import Client
 
 import chunkfold as cf
-from chunkfold.planning import blocks, planner
 from chunkfold.running import stragglers
 from chunkfold.running.stragglers import Stragglers
 from chunkfold.running.tree_nodes import Attempt, TreeNode
@@ -23,9 +22,7 @@ _HANGS_S = 40.0
 
 
 @pytest.fixture(autouse=True)
-def _a_row_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planner, "LEAF_BYTES", 4000)
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", (4000, 4000))
+def _soon(a_row_each: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stragglers, "LEAST_S", 1.0)
 
 

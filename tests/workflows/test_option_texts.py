@@ -10,11 +10,12 @@ import inspect
 import json
 import os
 import shlex
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 import pytest
 import zarr
@@ -22,7 +23,7 @@ import zarr
 import chunkfold as cf
 from chunkfold.kernels.catalogue.named import NAMES
 from chunkfold.planning.options import Options
-from chunkfold.workflows.cli import COMMANDS, cli
+from chunkfold.workflows.cli import COMMANDS
 from chunkfold.workflows.job.loading import load_job
 from chunkfold.workflows.job.schema import Job
 
@@ -37,23 +38,36 @@ def pinned(name: str, text: str) -> None:
     assert text.splitlines() == path.read_text().splitlines()
 
 
-def commands(group: click.Group, context: click.Context) -> Iterator[click.Context]:
+HELPS = """
+import json
+import click
+from chunkfold.workflows.cli import cli
+
+def contexts(group, context):
     for name in group.list_commands(context):
         command = group.get_command(context, name)
-        assert command is not None
         inner = click.Context(command, context, name, terminal_width=10_000)
         if isinstance(command, click.Group):
-            yield from commands(command, inner)
+            yield from contexts(command, inner)
         yield inner
+
+top = click.Context(cli, info_name="chunkfold", terminal_width=10_000, **cli.context_settings)
+print(json.dumps([[one.command_path, one.get_help()] for one in [top, *contexts(cli, top)]]))
+"""
+
+
+@pytest.fixture(scope="module")
+def helps() -> list[list[str]]:
+    """Each command and its help, without breaks of lines, which are click's.
+
+    A process of its own makes them: click remembers how a command was first parsed.
+    """
+    return json.loads(subprocess.check_output([sys.executable, "-c", HELPS]))
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
-def test_help(command: str):
-    """Without breaks of lines, which are click's."""
-    top = click.Context(cli, info_name="chunkfold", terminal_width=10_000,
-                        help_option_names=["-h", "--help"])  # fmt: skip
-    shown = [one for one in commands(cli, top) if f"{one.command_path} ".split(" ")[1] == command]
-    texts = [one.get_help() for one in ([top] if not command else shown)]
+def test_help(command: str, helps: list[list[str]]):
+    texts = [text for path, text in helps if f"{path} ".split(" ")[1] == command]
     pinned(f"help-{command or 'chunkfold'}.txt", "\n\n".join(texts) + "\n")
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -114,12 +115,20 @@ class Axis:
 
         With windows as many as `_windowed_pieces` makes.
         """
-        return len(_pieces(self)[0])
+        return len(self._cut[0])
 
     @property
     def lengths(self) -> np.ndarray:
         """Number of selected elements of each piece, int64; 0 for one that pads a window."""
-        return _pieces(self)[1]
+        return self._cut[1]
+
+    @cached_property
+    def _cut(self) -> tuple[np.ndarray, np.ndarray]:
+        return _pieces(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return its fields: whoever needs its pieces cuts it anew."""
+        return {name: one for name, one in self.__dict__.items() if name != "_cut"}
 
     def touched(self, cells: int | Cells) -> tuple[np.ndarray, np.ndarray]:
         """Return the cells of another grid that each piece touches: the first, and the last + 1.
@@ -148,7 +157,7 @@ class Axis:
 
     def piece(self, number: int) -> Piece:
         """Return the `number`-th piece."""
-        positions, lengths = _pieces(self)
+        positions, lengths = self._cut
         position, length = int(positions[number]), int(lengths[number])
         if not length:  # it pads a window
             return Piece(slice(0, 0, 1), position, 0)

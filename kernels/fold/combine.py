@@ -62,7 +62,7 @@ class Combiner:
         return settled_partial(accumulator, whole) if arrays else whole
 
     def profile(self) -> Profile:
-        """Return the times of all launches."""
+        """Return the times of all launches since it was last asked."""
         return self._launcher.profile()
 
     def _scalars(self, partials: Sequence[Partial]) -> Partial:

@@ -187,7 +187,7 @@ class Fold:
         return tables and self._passes.has(self.splits)
 
     def profile(self) -> Profile:
-        """Return the times of every launch that `finish` has proved done."""
+        """Return the times of launches that `finish` proved done since it was last asked."""
         own = self.launcher.profile()
         return own if self._tables is None else merged([own, self._tables.profile()])
 

@@ -174,7 +174,7 @@ class Launcher:
             raise
 
     def profile(self) -> Profile:
-        """Return the times of all launches that have finished.
+        """Return the times of launches that have finished since it was last asked.
 
         Raises
         ------
@@ -182,7 +182,8 @@ class Launcher:
             If one failed.
         """
         self._read_off()
-        return dict(self._profile)
+        times, self._profile = self._profile, {}
+        return times
 
     def _read_off(self) -> None:
         kept = []

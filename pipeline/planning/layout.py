@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,38 +28,38 @@ class Layout:
     """Every axis, cut in leaves."""
     reduced: tuple[int, ...]
 
-    @property
+    @cached_property
     def kept(self) -> tuple[int, ...]:
         """Axes that are not reduced."""
         return tuple(n for n in range(len(self.axes)) if n not in self.reduced)
 
-    @property
+    @cached_property
     def gathers(self) -> bool:
         """True if places are read along an axis that no slice with a positive step selects."""
         return any(axis.picked is not None or axis.step < 0 for axis in self.axes)
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         """Extents of the selection."""
         return tuple(axis.length for axis in self.axes)
 
-    @property
+    @cached_property
     def coarsened(self) -> tuple[int, ...]:
         """Axes that are reduced window by window."""
         return tuple(n for n in self.kept if self.axes[n].window)
 
-    @property
+    @cached_property
     def outputs_shape(self) -> tuple[int, ...]:
         """Extents of the results along the kept axes."""
         return tuple(self.axes[n].outputs for n in self.kept)
 
-    @property
+    @cached_property
     def by_window(self) -> tuple[int, ...]:
         """Extents of the selection, where an axis of windows is two: of windows, and in one."""
         return self.windowed([axis.outputs for axis in self.axes],
                                [axis.window for axis in self.axes])  # fmt: skip
 
-    @property
+    @cached_property
     def reduced_by_window(self) -> tuple[int, ...]:
         """The axes of `by_window` that are reduced."""
         flags = self.windowed(
@@ -83,7 +84,7 @@ class Layout:
         """Number of leaves of each tile."""
         return math.prod(self._part_grid)
 
-    @property
+    @cached_property
     def _tile_grid(self) -> tuple[int, ...]:
         """Tiles along each axis: 1 along those that are reduced."""
         return tuple(
@@ -91,7 +92,7 @@ class Layout:
             for n, axis in enumerate(self.axes)
         )
 
-    @property
+    @cached_property
     def _part_grid(self) -> tuple[int, ...]:
         """Parts of a tile along each axis: 1 along those that are kept and whole."""
         return tuple(
@@ -115,10 +116,11 @@ class Layout:
 
     def numbers(self, tile: Any, part: Any) -> list[Any]:
         """Return the number of a leaf's piece along each axis; or those of many leaves."""
-        grid = self._part_grid
-        tiles = np.unravel_index(tile, self._tile_grid) if self.axes else ()
-        parts = np.unravel_index(part, grid) if self.axes else ()
-        return [a * n + b for a, b, n in zip(tiles, parts, grid, strict=True)]
+        numbers = []
+        for tiles, parts in zip(self._tile_grid[::-1], self._part_grid[::-1], strict=True):
+            (tile, a), (part, b) = divmod(tile, tiles), divmod(part, parts)
+            numbers.append(a * parts + b)
+        return numbers[::-1]
 
     def tile_and_part(self, numbers: Sequence[Any]) -> tuple[Any, Any]:
         """Return of which tile which part a leaf is, by the numbers of its pieces; or of many.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from dask.sizeof import sizeof
@@ -128,9 +128,10 @@ class Scan:
             tasks,
         )
 
-    def grids_along(self, axis: int) -> list[Cells]:
-        """Return where each input is cut along an axis."""
-        return [source.grid[axis] for source in self.sources]
+    @cached_property
+    def grids(self) -> tuple[tuple[Cells, ...], ...]:
+        """For each axis where each input is cut along it."""
+        return tuple(zip(*(source.grid for source in self.sources), strict=True))
 
     def common(self, brings: Brings = to_workers) -> Scan:
         """Return what all blocks have: nothing of sources that these bring."""

@@ -157,7 +157,7 @@ def output_boxes_by_cell(
     layout = work.first.layout
     pieces = zip(layout.kept, layout.tile_pieces(tile), place, strict=True)
     cuts = [
-        overlaps(layout.output_cuts(axis, one, work.scan.grids_along(axis)), box)
+        overlaps(layout.output_cuts(axis, one, work.scan.grids[axis]), box)
         for axis, one, box in pieces
     ]
     whole = [OutputBox(tile, leaves, each, by_cell=True) for each in itertools.product(*cuts)]
@@ -260,7 +260,7 @@ def _slabs(
 
 def _cut_within(work: Work, axis: int, piece: Piece, along: slice) -> list[slice]:
     """Cut some elements of a piece at boundaries of cells."""
-    return overlaps(piece.cut(work.scan.grids_along(axis)), along)
+    return overlaps(piece.cut(work.scan.grids[axis]), along)
 
 
 def all_in_turn(work: Work) -> bool:

@@ -155,7 +155,7 @@ def _stored_cells(
     """
     layout = work.first.layout
     pieces = layout.leaf(tile, part)
-    cuts = [piece.cut(work.scan.grids_along(axis)) for axis, piece in enumerate(pieces)]
+    cuts = [piece.cut(work.scan.grids[axis]) for axis, piece in enumerate(pieces)]
     stored, shares = np.zeros([len(along) for along in cuts], bool), []
     for source, one in zip(work.scan.sources, known, strict=True):
         if not isinstance(one, Listed) or not _sparse(source, one):

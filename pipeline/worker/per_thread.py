@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from functools import partial
 
-from chunkfold.kernels import Accumulator, Fold, Partial, Tuning
+from chunkfold.kernels import Accumulator, Partial, Tuning
 from chunkfold.planning.rules import PlanRule, applies
 from chunkfold.planning.work import Work
 from chunkfold.reading.reads import OutputBox, all_in_turn
@@ -89,15 +89,13 @@ class PerThread:
     def fold(self, accumulator: Accumulator, tuning: Tuning, output_box: OutputBox) -> Partial:
         """Read a box of outputs and fold it, each thread for itself; see `FoldWay`."""
         ended = threading.Event()
-        opened = self._owned.opened
         first, rest = work_shares_of(output_box, self._readers)
         left = iter(enumerate(rest, len(first)))
         threads = [
             self._kind(
                 self._owned,
                 self._work,
-                # One work-group each: it waits for no core on which another thread reads.
-                Fold(opened, accumulator, tuning, queue=opened.queue(here=True), splits=1),
+                self._owned.borrow_fold(accumulator, tuning),
                 itertools.chain([own], left),
                 self._piece_bytes,
                 ended,

@@ -107,6 +107,8 @@ class ThreadFold(ABC):
             partials[number] = self._fold.finish()
         self.profile = self._fold.profile()
         self._since = math.inf
+        if not self._ended.is_set():  # else it may hold what was never finished
+            self._owned.give_back_fold(self._fold)
         for buffer in slot:
             self._owned.give_back(buffer)
         return partials

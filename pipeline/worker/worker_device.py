@@ -23,6 +23,7 @@ from chunkfold.kernels import (
     Accumulator,
     Device,
     DeviceContext,
+    Fold,
     Tuning,
     choose,
     default_devices,
@@ -45,6 +46,8 @@ _ASK_EVERY_S = 0.25
 """Interval at which a block that waits for its turn checks whether its run goes on, s."""
 _RUNS_KNOWN = 64
 """Latest runs whose laws were tried that are remembered."""
+_FOLDS = 8
+"""Idle folds of reading threads that are kept."""
 RESOURCE = "chunkfold-device"
 """Each device worker declares it, so that on mixed clusters blocks go to device workers only."""
 
@@ -61,6 +64,8 @@ class WorkerDevice:
     _tunings: dict[object, dict[frozenset[str], Tuning]] = field(default_factory=dict)
     """Tunings by reduction, and by the kernels that were tried."""
     _buffers: list[StagingBuffer | FedBuffer] = field(default_factory=list)
+    _folds: deque[Fold] = field(default_factory=lambda: deque(maxlen=_FOLDS))
+    """Folds that no thread has: their kernels are made."""
     _feeder: Feeder | None = None
     """Feeds the device from files; made when it is first needed."""
     _decoders: DeviceDecoders = field(init=False)
@@ -144,7 +149,10 @@ class WorkerDevice:
         Idle buffers of another size are dropped, so that memory stays within the plan's bound.
         """
         with self._lock:
-            self._buffers = [buffer for buffer in self._buffers if buffer.nbytes == nbytes]
+            kept = [buffer for buffer in self._buffers if buffer.nbytes == nbytes]
+            if len(kept) < len(self._buffers):
+                self._folds.clear()  # their kernels hold the buffers that they last read
+            self._buffers = kept
             if self._buffers:
                 return self._buffers.pop()
         if self.device.unified_memory:
@@ -155,6 +163,24 @@ class WorkerDevice:
         """Take back a buffer whose last fold is done."""
         with self._lock:
             self._buffers.append(buffer)
+
+    def borrow_fold(self, accumulator: Accumulator, tuning: Tuning) -> Fold:
+        """Return a fold of one output for a reading thread, if possible a used one.
+
+        It has one work-group, so that it waits for no core on which another thread reads.
+        """
+        with self._lock:
+            for fold in self._folds:
+                if fold.accumulator == accumulator and fold.tuning == tuning:
+                    self._folds.remove(fold)
+                    return fold
+        queue = self.opened.queue(here=True)
+        return Fold(self.opened, accumulator, tuning, queue=queue, splits=1)
+
+    def give_back_fold(self, fold: Fold) -> None:
+        """Take back a fold that is finished."""
+        with self._lock:
+            self._folds.append(fold)
 
     def readers_for(self, scan: Scan) -> int:
         """Return the number of threads that read for a run; more than cores for remote arrays."""

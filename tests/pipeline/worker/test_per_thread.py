@@ -66,6 +66,22 @@ def without_thread_folds(monkeypatch) -> None:
     monkeypatch.setenv(rules.VARIABLE, "fold_where_read")
 
 
+def test_blocks_use_folds_again_and_count_their_launches_once(tmp_path, ran, monkeypatch):
+    stored(tmp_path / "a", wild())
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", (wild().nbytes // 2,) * 2)
+    runs = []
+    for _ in range(2):
+        runs.append(cf.submit(tmp_path / "a", "std"))
+        assert runs[-1].result(60) == pytest.approx(wild().std(dtype="f8"))
+    assert len({id(thread._fold) for thread in ran}) <= len(ran) / 2
+    launches = [
+        {name: times.launches for name, times in report.profile.items()}
+        for run in runs
+        for report in run.profile.values()
+    ]
+    assert launches[0] == launches[1]
+
+
 @pytest.mark.parametrize(
     ("dtype", "layout"),
     [

@@ -3,6 +3,7 @@
 ChunkfoldError
 +-- DeviceError         a device is missing, refused, or failed while working
 |   +-- BuildError      a kernel did not build; carries the compiler's log
+|   +-- DeviceMemoryError a device has no memory left
 +-- MonoidError         a reduction is not defined well
 +-- RangeError          a result does not fit its dtype
 """
@@ -21,9 +22,16 @@ class ChunkfoldError(Exception):
 class DeviceError(ChunkfoldError):
     """An OpenCL device is missing, cannot do what is asked, or failed while working."""
 
+    worker = ""
+    """Address of the worker that has the device; empty in the calling process."""
+
 
 class BuildError(DeviceError):
     """A kernel did not build on a device; the compiler's log is part of the message."""
+
+
+class DeviceMemoryError(DeviceError):
+    """A device has no memory left: others may use it, too."""
 
 
 class MonoidError(ChunkfoldError, ValueError):

@@ -8,6 +8,7 @@ ChunkfoldError
 |   +-- TargetError     a reference is malformed, or leads where it may not lead
 +-- DeviceError         a device is missing, refused, or failed while working
 |   +-- BuildError      a kernel did not build; carries the compiler's log
+|   +-- DeviceMemoryError a device has no memory left
 |   +-- WorkerLostError a worker cannot use its device any more
 |       +-- WorkerStoppedError a worker's process died, left or is stopped, or its host has gone
 +-- MonoidError         a reduction is unknown or not defined well
@@ -36,6 +37,7 @@ RemarkWarning           a run found something that its results do not show
 +-- UnstoredWarning     a MissingWarning: chunks are not stored
 +-- SkippedWarning      chunks that cannot be read are left out
 +-- ServerWarning       a server asked to be left alone
++-- ShortMemoryWarning  reads were smaller than planned: a device had little memory left
 """
 
 from __future__ import annotations
@@ -49,6 +51,7 @@ from chunkfold.kernels.errors import (
     BuildError,
     ChunkfoldError,
     DeviceError,
+    DeviceMemoryError,
     MonoidError,
     RangeError,
 )
@@ -62,6 +65,7 @@ __all__ = [
     "ChunkfoldError",
     "ClusterError",
     "DeviceError",
+    "DeviceMemoryError",
     "IncompleteError",
     "JobError",
     "LedgerError",
@@ -111,6 +115,10 @@ class SkippedWarning(RemarkWarning):
 
 class ServerWarning(RemarkWarning):
     """A server asked to be left alone for a while, and was."""
+
+
+class ShortMemoryWarning(RemarkWarning):
+    """A device had less memory left than planned, so that reads were smaller, and slower."""
 
 
 class PlaceWarning(UserWarning):

@@ -174,3 +174,8 @@ class DeviceDecoders:
         yield one  # after an error it is not used again: its queue may hold what failed
         with self._lock:
             self._idle.append(one)
+
+    def let_go(self) -> None:
+        """Let go of those that no thread uses, and of their buffers."""
+        with self._lock:
+            self._idle.clear()

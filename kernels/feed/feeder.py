@@ -18,7 +18,7 @@ from chunkfold.kernels.feed.commands import Commands, Runs, commands_of
 from chunkfold.kernels.feed.native import CommandList, FeedOutcome, Native, native
 from chunkfold.kernels.fold.staging import pinned
 from chunkfold.kernels.fold.waiting import wait
-from chunkfold.kernels.program.device_context import DeviceContext, device_errors, status_text
+from chunkfold.kernels.program.device_context import DeviceContext, device_errors, failure
 
 PIECE_BYTES = 4 << 20
 """A slot's: it stays in a core's cache between reading and uploading."""
@@ -94,9 +94,7 @@ class Feeder:
         feed = self._by_python if self._native is None else self._natively
         why, detail, run = feed(commands, runs, buffer, after)
         if why == _DEVICE:
-            raise DeviceError(
-                f"{self._opened.device} failed while uploading: {status_text(detail)}"
-            )
+            raise failure(self._opened.device, "uploading", detail)
         if why:
             said = _REASONS[why].format(os.strerror(detail) if why in (2, 6) else detail)
             file = None if run < 0 else runs.names[int(commands.runs[run, 0])]

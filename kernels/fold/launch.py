@@ -20,7 +20,7 @@ from chunkfold.kernels.fold.profile import (
 )
 from chunkfold.kernels.fold.waiting import wait
 from chunkfold.kernels.geometry import Box
-from chunkfold.kernels.program.device_context import DeviceContext, device_errors, status_text
+from chunkfold.kernels.program.device_context import DeviceContext, device_errors, failure
 from chunkfold.kernels.program.options import Tuning
 from chunkfold.kernels.program.signature import Signature, input_types, signature
 
@@ -190,8 +190,7 @@ class Launcher:
         for name, event in self._pending:
             status = event.command_execution_status
             if status < 0:
-                where = f"{name[0]} of pass {name[1]}"
-                raise DeviceError(f"{self.opened.device} failed in {where}: {status_text(status)}")
+                raise failure(self.opened.device, f"running {name[0]} of pass {name[1]}", status)
             if status != cl.command_execution_status.COMPLETE:
                 kept.append((name, event))
                 continue

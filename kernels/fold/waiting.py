@@ -11,7 +11,7 @@ import pyopencl as cl
 
 from chunkfold.kernels.device.device import Device
 from chunkfold.kernels.errors import DeviceError
-from chunkfold.kernels.program.device_context import status_text
+from chunkfold.kernels.program.device_context import failure
 
 DEADLINE_S = 600.0
 """Longest wait for one command of a device, in seconds."""
@@ -47,7 +47,7 @@ def wait(device: Device, event: cl.Event, doing: str, deadline_s: float = DEADLI
         else:
             time.sleep(min(waited / 64, 1e-3))
     if status < 0:
-        raise DeviceError(f"{device} failed while {doing}: {status_text(status)}")
+        raise failure(device, doing, status)
 
 
 def wait_watched(device: Device, event: cl.Event, doing: str) -> None:

@@ -22,7 +22,7 @@ from chunkfold.kernels.cache.folders import cache_folder
 from chunkfold.kernels.device.callers_queue import CallersQueue, runs_here
 from chunkfold.kernels.device.device import Device
 from chunkfold.kernels.device.host import all_devices, handle_of
-from chunkfold.kernels.errors import BuildError, DeviceError
+from chunkfold.kernels.errors import BuildError, DeviceError, DeviceMemoryError
 from chunkfold.kernels.opencl.opencl_code import library
 from chunkfold.kernels.program.assemble import assemble, located, nameless
 from chunkfold.kernels.program.build_options import build_options, division, language_pragmas
@@ -31,6 +31,12 @@ from chunkfold.kernels.program.options import KEYED, Tuning
 
 _KEPT = 4
 """Buffers kept that nobody has."""
+_NO_MEMORY = (
+    cl.status_code.MEM_OBJECT_ALLOCATION_FAILURE,
+    cl.status_code.OUT_OF_RESOURCES,
+    cl.status_code.OUT_OF_HOST_MEMORY,
+)
+"""Status codes of devices without memory; some drivers call other failures so, too."""
 
 # Compilers chatter when all is well; when it is not, their log is in the BuildError.
 warnings.filterwarnings("ignore", category=cl.CompilerWarning)
@@ -191,12 +197,17 @@ class device_errors:  # noqa: N801 # a context, as those of contextlib are calle
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, cl.Error):
-            code = status_text(getattr(error, "code", 0))
-            raise DeviceError(f"{self._device} failed while {self._doing}: {code}") from error
+            raise failure(self._device, self._doing, getattr(error, "code", 0)) from error
         if isinstance(error, MemoryError):  # pyopencl raises its own subclass of cl.Error and this
-            raise DeviceError(
+            raise DeviceMemoryError(
                 f"{self._device} ran out of memory while {self._doing}: {error}"
             ) from error
+
+
+def failure(device: Device, doing: str, status: int) -> DeviceError:
+    """Return the error for what a device did when a command ended by an OpenCL status code."""
+    kind = DeviceMemoryError if status in _NO_MEMORY else DeviceError
+    return kind(f"{device} failed while {doing}: {status_text(status)}")
 
 
 def status_text(status: int) -> str:

@@ -53,6 +53,8 @@ class DeviceWorkers:
         """What tasks ask for, so that they go to no other worker."""
         self.near = False
         """Whether the workers are where the client reaches the scheduler: on one host with it."""
+        self._avoided: set[str] = set()
+        """Workers whose devices failed."""
 
     def ask(self, meanwhile: Callable[[], object], codecs: Collection[str] = ()) -> Workers:
         """Ask every worker for its device, and do something else `meanwhile`.
@@ -112,11 +114,8 @@ class DeviceWorkers:
 
     def _ask(self, meanwhile: Callable[[], object]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Wait for a worker, and ask all there are; return them, and what they answer."""
-        join, answer = (
-            wait_seconds("chunkfold.workers.join"),
-            wait_seconds("chunkfold.workers.answer"),
-        )
-        workers = with_deadline(answer, "the scheduler's answer", self.there)
+        join, answer = wait_seconds("chunkfold.workers.join"), _answer()
+        workers = self.there()
         reached: Any = self._client.scheduler  # None, had it not answered
         if not workers:
             with contextlib.suppress(TimeoutError), self._task_to_do():
@@ -125,7 +124,7 @@ class DeviceWorkers:
                     "a first worker",
                     lambda: self._client.wait_for_workers(1, timeout=join),
                 )
-            workers = with_deadline(answer, "the scheduler's answer", self.there)
+            workers = self.there()
         if not workers:
             address = reached.address
             raise ClusterError(
@@ -157,8 +156,35 @@ class DeviceWorkers:
 
     def there(self) -> dict[str, Any]:
         """Ask the scheduler who has joined: what it knows of each, by address."""
-        found: dict[str, Any] = self._client.scheduler_info(n_workers=-1)["workers"]
+        asked = partial(self._client.scheduler_info, n_workers=-1)
+        found: dict[str, Any] = with_deadline(_answer(), "the scheduler's answer", asked)["workers"]
         return found
+
+    def useful(self, worker: Mapping[str, Any]) -> bool:
+        """Tell if tasks may go to a worker, by what the scheduler knows of it."""
+        return all(name in worker.get("resources", {}) for name in self.resources)
+
+    def retire(self, worker: str) -> bool:
+        """Close a worker; return True if any are left."""
+        asked = partial(self._client.retire_workers, [worker])
+        with_deadline(_answer(), "a worker's retirement", asked)
+        return bool(self.there())
+
+    def avoid(self, worker: str) -> bool:
+        """Prefer other workers from now on; return True if there are any."""
+        self._avoided.add(worker)
+        return bool(self.preferred())
+
+    def preferred(self) -> list[str] | None:
+        """Return the workers that tasks are to go to; None if they may go to all."""
+        if not self._avoided:
+            return None
+        joined = self.there().items()
+        return [one for one, known in joined if one not in self._avoided and self.useful(known)]
+
+
+def _answer() -> float:
+    return wait_seconds("chunkfold.workers.answer")
 
 
 def _host(address: str) -> str | None:

@@ -1,10 +1,10 @@
-"""Counts the attempts at each task of a read, and the workers that each has lost."""
+"""Counts the attempts at each task of a read, the workers that each has lost, and failures."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-from chunkfold.errors import WorkerLostError, WorkerStoppedError
+from chunkfold.errors import DeviceError, WorkerLostError, WorkerStoppedError
 from chunkfold.plural import counted
 from chunkfold.running.tree_nodes import TreeNode
 from chunkfold.settings import WORKER_LOSSES, worker_losses
@@ -20,6 +20,8 @@ class AttemptCounts:
     def __init__(self) -> None:
         self._most = worker_losses()
         self._losses = Counter[TreeNode]()
+        self._failures: dict[str, str] = {}
+        """Workers whose devices failed, and why."""
         self._stopped: list[str] = []
         self._again = self._repeated = 0
         self._late: set[tuple[TreeNode, int]] = set()
@@ -46,6 +48,23 @@ class AttemptCounts:
     def late(self, node: TreeNode, number: int) -> None:
         """Count the result of an earlier attempt, once."""
         self._late.add((node, number))
+
+    def failed(self, what: str, error: DeviceError, *, others: bool) -> bool:
+        """Count a device that failed at a task; return True if its worker's did not before.
+
+        Raises
+        ------
+        DeviceError
+            If there are no other workers; it names each that failed.
+        """
+        known = error.worker in self._failures
+        self._failures.setdefault(error.worker, str(error))
+        if others:
+            return not known
+        if len(self._failures) == 1:
+            raise error
+        told = "; ".join(f"{why} (worker {worker})" for worker, why in self._failures.items())
+        raise DeviceError(f"{what} failed on {len(self._failures)} devices: {told}") from error
 
     def lost(self, node: TreeNode, what: str, error: WorkerStoppedError) -> None:
         """Count a worker that a task has lost, but for those that were sent away.

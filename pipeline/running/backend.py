@@ -80,6 +80,9 @@ class Backend(Protocol):
     def retire(self, error: WorkerLostError) -> bool:
         """Give up the worker that raised; say whether any are left."""
 
+    def avoid(self, worker: str) -> bool:
+        """Send nothing more to a worker whose device failed; say whether any others are left."""
+
     def watch(self, quiet: float = math.inf) -> Watched:
         """Look after the workers: tasks of those that are stopped end with `WorkerStoppedError`.
 
@@ -172,6 +175,10 @@ class InProcess:
         """Nothing holds them but the block scheduler."""
 
     def retire(self, error: WorkerLostError) -> bool:  # noqa: ARG002 # the one there is
+        """There is no other."""
+        return False
+
+    def avoid(self, worker: str) -> bool:  # noqa: ARG002 # the one there is
         """There is no other."""
         return False
 

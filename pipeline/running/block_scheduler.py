@@ -9,6 +9,7 @@ from functools import partial
 
 from chunkfold.errors import (
     CancelledError,
+    DeviceError,
     IncompleteError,
     WorkerLostError,
     WorkerStoppedError,
@@ -187,6 +188,12 @@ class BlockScheduler:
         elif isinstance(outcome, PartialsLostError):
             self._backend.release([attempt.ticket])
             self._combine_again(node, outcome.lost)
+        elif isinstance(outcome, DeviceError) and outcome.worker:
+            self._backend.release([attempt.ticket])
+            others = self._backend.avoid(outcome.worker)
+            if self._counts.failed(self._called(node), outcome, others=others):
+                self._emit(WorkerRetired(self._run, outcome.worker, str(outcome)))
+            self._begin_again(node)
         elif isinstance(outcome, BaseException):
             raise outcome
         else:
@@ -204,6 +211,9 @@ class BlockScheduler:
                 message = f"no worker is left that has a device: {error}"
                 raise WorkerLostError(message, error.worker) from error
             self._emit(WorkerRetired(self._run, error.worker, str(error)))
+        self._begin_again(node)
+
+    def _begin_again(self, node: TreeNode) -> None:
         self._numbers[node] += 1
         self._counts.again()
         if node.level:

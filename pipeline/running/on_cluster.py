@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -55,7 +55,7 @@ class OnCluster:
         """The last attempt of each block."""
         self._run = ""
         self._sent = SentTasks()
-        self._watching = WorkersWatch(client, self._useful, self._sent.give_up)
+        self._watching = WorkersWatch(client, self._workers.useful, self._sent.give_up)
         self._gone: dict[str, str] = {}
         """Why workers were removed that nobody has heard of."""
 
@@ -77,14 +77,11 @@ class OnCluster:
 
     def there(self) -> dict[str, Any]:
         """Ask the scheduler who has joined: what it knows of each, by address."""
-        return with_deadline(self._answer(), "the scheduler's answer", self._workers.there)
+        return self._workers.there()
 
     @staticmethod
     def _answer() -> float:
         return wait_seconds("chunkfold.workers.answer")
-
-    def _useful(self, worker: Mapping[str, Any]) -> bool:
-        return all(name in worker.get("resources", {}) for name in self._workers.resources)
 
     def start(
         self,
@@ -195,6 +192,7 @@ class OnCluster:
                 key=f"chunkfold-{name}-{next(self._numbers)}",
                 pure=False,
                 priority=priority,
+                workers=self._workers.preferred() or None,
                 resources=self._workers.resources or None,
             )
         self._futures.add(future)
@@ -234,12 +232,11 @@ class OnCluster:
 
     def retire(self, error: WorkerLostError) -> bool:
         """Close the worker that has no device any more."""
-        with_deadline(
-            self._answer(),
-            "a worker's retirement",
-            lambda: self._client.retire_workers([error.worker]),
-        )
-        return bool(self.there())
+        return self._workers.retire(error.worker)
+
+    def avoid(self, worker: str) -> bool:
+        """Submit to other workers from now on."""
+        return self._workers.avoid(worker)
 
     def watch(self, quiet: float = math.inf) -> Watched:
         """Look after the workers; see `WorkersWatch.look`."""

@@ -8,10 +8,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, cast
 
 from chunkfold.bad_chunks import Skipped
-from chunkfold.errors import LawsWarning, NaNWarning, ServerWarning, SkippedWarning
+from chunkfold.errors import (
+    LawsWarning,
+    NaNWarning,
+    ServerWarning,
+    ShortMemoryWarning,
+    SkippedWarning,
+)
 from chunkfold.plural import counted
 from chunkfold.running.answers import Answer
 from chunkfold.stores.requests import Requests
+from chunkfold.worker.block_report import DeviceReport
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -54,6 +61,16 @@ def waits_told(requests: Requests) -> Iterator[ServerWarning]:
             f"servers asked for a pause {counted(asked, 'time')} (Retry-After), and got it: "
             f"{requests.longest_wait_s:.0f} s at most"
         )
+
+
+def memory_told(devices: Iterable[DeviceReport]) -> Iterator[ShortMemoryWarning]:
+    """Say which devices had less memory left than planned."""
+    for one in devices:
+        if one.smaller > 1:
+            yield ShortMemoryWarning(
+                f"{one.device} had too little memory left: reads were {one.smaller} times smaller "
+                "than planned, which takes longer; who else uses it?"
+            )
 
 
 def nan_told(answers: Mapping[str, Answer], flag: str) -> Iterator[NaNWarning]:

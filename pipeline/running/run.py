@@ -13,7 +13,7 @@ from chunkfold.results.results import Results
 from chunkfold.running.answers import Answer
 from chunkfold.running.execution import Execution
 from chunkfold.running.kept_blocks import LedgerReport
-from chunkfold.running.remarks import nan_told, skipped_told, waits_told, warn_user
+from chunkfold.running.remarks import memory_told, nan_told, skipped_told, waits_told, warn_user
 from chunkfold.stores.requests import Requests
 from chunkfold.worker.block_report import Attempts, DeviceReport
 
@@ -178,6 +178,7 @@ class Run:
     def _remarks(self, flag: str) -> Iterator[Warning]:
         yield from self.plan.unshown(self.missing, self._execution.report.missed)
         yield from waits_told(self.requests)
+        yield from memory_told(self._execution.report.devices.values())
         yield from nan_told(self._execution.answers, flag)
 
     def _warn(self) -> None:

@@ -89,6 +89,8 @@ class DeviceReport:
     """Decoded bytes of stored chunks that were folded."""
     read_s: float = 0.0
     """Seconds of reading and decoding, added over all threads."""
+    smaller: int = 1
+    """By how much some reads were smaller than planned, since the device had little memory."""
     timeline: tuple[BlockTimes, ...] = ()
     """Its blocks; neighbours are joined if these are more than `MOST_BLOCKS`."""
     profile: Profile = field(default_factory=dict)
@@ -109,6 +111,7 @@ class DeviceReport:
             self.blocks + other.blocks,
             self.nbytes + other.nbytes,
             self.read_s + other.read_s,
+            max(self.smaller, other.smaller),
             bounded_timeline(self.timeline + other.timeline),
             merged([self.profile, other.profile]),
         )

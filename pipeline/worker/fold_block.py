@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from chunkfold.boxes import Slices
+from chunkfold.errors import DeviceMemoryError
 from chunkfold.kernels import Accumulator, Partial, Tuning
 from chunkfold.kernels.accumulator.grouped_partials import placed
 from chunkfold.kernels.accumulator.sums import Rounded, in_form_of
@@ -29,6 +31,7 @@ from chunkfold.reading.reads import all_outputs
 from chunkfold.sources.absent_objects import missed_of
 from chunkfold.sources.source import Source
 from chunkfold.stores.requests import Requests, flight
+from chunkfold.units import size_text
 from chunkfold.worker.block_report import BlockTimes, DeviceReport, Report, count_block, merge
 from chunkfold.worker.fold_tile import tiles_of
 from chunkfold.worker.law_trials import try_on_data
@@ -71,6 +74,7 @@ def fold_block(
     """Stream a block's leaves through the device into one partial per tile.
 
     Only accumulators are kept. `bring` returns the sources that only this block has, by number.
+    Where the device has no memory left, it is done again with smaller reads.
 
     Raises
     ------
@@ -93,15 +97,10 @@ def fold_block(
             for name, moved in try_on_data(owned, work, number, block).items()
         }
         work, groups = work.of_some_groups(block)
-        stream = LeafStream(owned, work, block, watch)
-        try:
-            tuning = stream.tuning(work.first.accumulator, all_outputs(work, block.tiles[0], ()))
-            prepared = time.monotonic() - brought
-            partials, tiles = _folded(stream, work, block)
-            secondary = _secondary(stream, dict(enumerate(partials, block.tiles[0])))
-        finally:
-            stream.close()
-    totals = stream.totals
+        while (found := _streamed(owned, work, block, watch)) is None:
+            pass
+    stream, tuned, tuning, partials, tiles, secondary = found
+    prepared, totals = tuned - brought, stream.totals
     totals.read_s += brought - since
     times = BlockTimes(
         began,
@@ -120,6 +119,7 @@ def fold_block(
         blocks=1,
         nbytes=totals.nbytes,
         read_s=totals.read_s,
+        smaller=stream.smaller,
         timeline=(times,),
         profile=merged(totals.profiles),
     )
@@ -136,6 +136,37 @@ def fold_block(
     )
     report = merge([report])  # to bound the skipped chunks
     return Folded(partials, report, tiles, groups, secondary, stream.extremes)
+
+
+class _Streamed(NamedTuple):
+    """A stream whose block is folded, and what that left."""
+
+    stream: LeafStream
+    tuned: float
+    """When its kernels were there, by the monotonic clock."""
+    tuning: Tuning
+    partials: tuple[Partial, ...]
+    tiles: tuple[FinishedTile, ...]
+    secondary: tuple[Mapping[int, Partial], ...]
+
+
+def _streamed(owned: WorkerDevice, work: Work, block: Block, watch: Watch) -> _Streamed | None:
+    """Fold a block; None if memory is short, and smaller reads are worth another try."""
+    stream = LeafStream(owned, work, block, watch)
+    try:
+        with closing(stream):
+            tuning = stream.tuning(work.first.accumulator, all_outputs(work, block.tiles[0], ()))
+            tuned = time.monotonic()
+            partials, tiles = _folded(stream, work, block)
+            secondary = _secondary(stream, dict(enumerate(partials, block.tiles[0])))
+    except (DeviceMemoryError, MemoryError) as error:
+        if owned.make_room(work.scan.run, stream.smaller):
+            return None
+        raise DeviceMemoryError(
+            f"{owned.device} has no memory left, even for reads of "
+            f"{size_text(stream.buffer_bytes)}: {error}"
+        ) from error
+    return _Streamed(stream, tuned, tuning, partials, tiles, secondary)
 
 
 def _folded(

@@ -13,6 +13,7 @@ from chunkfold.kernels.accumulator.sums import Rounded
 from chunkfold.kernels.fold.levels import makes_right
 from chunkfold.kernels.fold.power import Powers
 from chunkfold.kernels.fold.rounding_trial import rounds_right
+from chunkfold.kernels.fold.staging import PAGE
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.leaf_extremes import LeafExtremes
 from chunkfold.planning.work import Work
@@ -69,7 +70,13 @@ class LeafStream:
         able = levels is not None and makes_right(owned.opened, levels)
         self._levels = levels if able else None
         """Levels that kernels make from tiles; None: they do not or cannot."""
-        self.buffer_bytes = min(scan.leaf_bytes, owned.device.max_alloc_bytes)
+        self.smaller = owned.smaller(scan.run)
+        """By how much reads are smaller than planned, since the device has little memory."""
+        leaf_bytes = scan.leaf_bytes
+        if self.smaller > 1:
+            pages = leaf_bytes // self.smaller // PAGE
+            leaf_bytes = max(min(leaf_bytes, PAGE), pages * PAGE)
+        self.buffer_bytes = min(leaf_bytes, owned.device.max_alloc_bytes)
         """Most bytes of one read of one input."""
         priority = owned.priority()
         ahead, self.shares = itertools.tee(

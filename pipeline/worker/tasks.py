@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -70,13 +71,26 @@ def block_task(
     watch = Watch(report, lambda: is_cancelled(work.scan.run) or unwanted())
     progress = TaskProgress(work.scan.run, watch)
     bring = partial(sources_in, data, results or {}, get_sync, progress)
-    return fold_block(owned, address, work, block, watch, bring)
+    with _failing(address):
+        return fold_block(owned, address, work, block, watch, bring)
 
 
 def combine_task(work: Work, *parts: Folded) -> Folded:
     """Combine partials on the worker's device. Runs on workers."""
     worker = get_worker()
-    return combine(device_of(worker), worker.address, work, parts)
+    with _failing(worker.address):
+        return combine(device_of(worker), worker.address, work, parts)
+
+
+@contextmanager
+def _failing(worker: str) -> Iterator[None]:
+    """Note whose device failed: another one may do the task."""
+    try:
+        yield
+    except DeviceError as error:
+        error.worker = worker
+        error.__cause__ = error.__context__ = None  # those of pyopencl cannot be pickled
+        raise
 
 
 def graph_block(

@@ -48,6 +48,8 @@ _RUNS_KNOWN = 64
 """Latest runs whose laws were tried that are remembered."""
 _FOLDS = 8
 """Idle folds of reading threads that are kept."""
+_SMALLEST = 64
+"""By how much reads are smaller than planned at most, where memory is short."""
 RESOURCE = "chunkfold-device"
 """Each device worker declares it, so that on mixed clusters blocks go to device workers only."""
 
@@ -66,6 +68,8 @@ class WorkerDevice:
     _buffers: list[StagingBuffer | FedBuffer] = field(default_factory=list)
     _folds: deque[Fold] = field(default_factory=lambda: deque(maxlen=_FOLDS))
     """Folds that no thread has: their kernels are made."""
+    _smaller: tuple[str, int] = ("", 1)
+    """The latest run whose reads are smaller than planned, since memory is short, and how much."""
     _feeder: Feeder | None = None
     """Feeds the device from files; made when it is first needed."""
     _decoders: DeviceDecoders = field(init=False)
@@ -181,6 +185,25 @@ class WorkerDevice:
         """Take back a fold that is finished."""
         with self._lock:
             self._folds.append(fold)
+
+    def smaller(self, run: str) -> int:
+        """Return by how much reads of a run are smaller than planned, since memory is short."""
+        latest, smaller = self._smaller
+        return smaller if latest == run else 1
+
+    def make_room(self, run: str, smaller: int) -> bool:
+        """Let go of idle memory, and make reads of a run smaller than they were with `smaller`.
+
+        False if they cannot be smaller.
+        """
+        with self._lock:
+            self._buffers.clear()
+            self._folds.clear()
+            self.opened.places.clear()
+            self._decoders.let_go()
+            if self.smaller(run) == smaller:  # else another block of the run was here before
+                self._smaller = run, 4 * smaller
+        return smaller < _SMALLEST
 
     def readers_for(self, scan: Scan) -> int:
         """Return the number of threads that read for a run; more than cores for remote arrays."""

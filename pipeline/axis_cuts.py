@@ -103,3 +103,27 @@ def split_windows(positions: np.ndarray, window: int) -> tuple[np.ndarray, np.nd
     starts = np.repeat(ends[:, None], pieces, axis=1)
     starts[of, np.arange(len(edges)) - np.repeat(np.cumsum(counts) - counts, counts)] = edges
     return starts, np.diff(starts, append=ends[:, None])
+
+
+def picked_pieces(cells: Cells, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the position among places, and the length of each piece of them: int64.
+
+    A piece has places of one cell that follow each other, no more than the cell has elements.
+    """
+    if not places.size:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    begins = np.append(0, changes(cells.holding(places)))
+    runs = np.diff(begins, append=len(places))
+    counts = -(-runs // cells.cell)  # several where places are picked more than once
+    numbers = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    positions = np.repeat(begins, counts) + numbers * cells.cell
+    return positions, np.diff(positions, append=len(places))
+
+
+def changes(numbers: np.ndarray) -> np.ndarray:
+    """Return the indices of numbers that differ from the one before.
+
+    >>> changes(np.array([3, 3, 1, 1, 1, 2])).tolist()
+    [2, 5]
+    """
+    return np.flatnonzero(np.diff(numbers)) + 1

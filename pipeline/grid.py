@@ -10,7 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from chunkfold.axis_cuts import Cells, split_windows, whole_windows
+from chunkfold.axis_cuts import (
+    Cells,
+    changes,
+    picked_pieces,
+    split_windows,
+    whole_windows,
+)
 from chunkfold.positions import Positions, as_range, chosen_of, index_of
 
 
@@ -214,17 +220,8 @@ class Piece:
                 start, stop, step = self.source.start, self.source.stop, self.source.step
                 bounds.update((-((start - cells.inside(start, stop)) // step)).tolist())
             else:
-                bounds.update(_changes(cells.holding(self.source)).tolist())
+                bounds.update(changes(cells.holding(self.source)).tolist())
         return [slice(*ends) for ends in itertools.pairwise(sorted(bounds))]
-
-
-def _changes(numbers: np.ndarray) -> np.ndarray:
-    """Return the indices of numbers that differ from the one before.
-
-    >>> _changes(np.array([3, 3, 1, 1, 1, 2])).tolist()
-    [2, 5]
-    """
-    return np.flatnonzero(np.diff(numbers)) + 1
 
 
 @lru_cache(maxsize=64)
@@ -238,7 +235,7 @@ def _pieces(axis: Axis) -> tuple[np.ndarray, np.ndarray]:
     if axis.window and axis.length:
         return _windowed_pieces(axis)
     if axis.picked is not None:
-        return _picked_pieces(axis.cells, axis.picked.numbers)
+        return picked_pieces(axis.cells, axis.picked.numbers)
     if axis.step < 0:
         positions, lengths = _pieces(axis.ascending()[0])
         return (axis.length - positions - lengths)[::-1], lengths[::-1]
@@ -258,21 +255,6 @@ def _windowed_pieces(axis: Axis) -> tuple[np.ndarray, np.ndarray]:
         return positions.reshape(-1), lengths.reshape(-1)
     bounds = whole_windows(bounds, axis.window * axis.together)
     return bounds[:-1], np.diff(bounds)
-
-
-def _picked_pieces(cells: Cells, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return what `_pieces` returns, of places.
-
-    A piece has places of one cell that follow each other, no more than the cell has elements.
-    """
-    if not places.size:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    begins = np.append(0, _changes(cells.holding(places)))
-    runs = np.diff(begins, append=len(places))
-    counts = -(-runs // cells.cell)  # several where places are picked more than once
-    numbers = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    positions = np.repeat(begins, counts) + numbers * cells.cell
-    return positions, np.diff(positions, append=len(places))
 
 
 @lru_cache(maxsize=64)

@@ -12,7 +12,7 @@ import pytest
 from tests.house import entered_elsewhere, measured
 
 BOUNDS = {
-    "modules": 454,
+    "modules": 455,  # lent_memory: devices that others use too
     "module names that stand twice": 6,
     "functions in two modules": 7,
     "docstrings in dialect": 0,
@@ -24,7 +24,7 @@ BOUNDS = {
     "files that know levels": 24,
 }
 ENTERED = {
-    "modules entered": 149,
+    "modules entered": 150,  # lent_memory
     "modules of planning entered": 19,
 }
 _measured = functools.cache(measured)

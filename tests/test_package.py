@@ -284,16 +284,15 @@ def test_arrays_beside_a_source_are_opened_in_one_place():
 def test_the_public_names_are_these():
     assert sorted(cf.__all__) == [
         "Accumulate", "AlignmentWarning", "BuildError", "BusyError", "CancelledError", "ChunkError",
-        "ChunkfoldError",
-        "ClusterError", "Device", "DeviceError", "EmptyWarning", "ExactArray", "IncompleteError",
-        "JobError", "LawsWarning", "LocalOpenCLCluster", "MissingWarning", "Monoid", "MonoidError",
-        "NaNWarning", "PackedWarning", "PlaceWarning", "Plan", "PlanError", "RangeError",
-        "RemarkWarning", "Result", "Results", "Run", "ServerWarning", "SkippedWarning",
-        "SourceError", "TimeLimitError", "UnstoredWarning", "approx_nunique", "argbottomk",
-        "argtopk", "ask", "bins", "bits", "bottomk", "concatenate", "corrcoef", "cov", "devices",
-        "first", "fma", "gap", "histogram", "lookup", "lower", "magnitude", "nonzero", "order_high",
-        "order_low", "plan", "quantile", "rank_high", "rank_low", "ratio", "real", "reduce",
-        "submit", "topk", "upper", "where", "wide",
+        "ChunkfoldError", "ClusterError", "Device", "DeviceError", "EmptyWarning", "ExactArray",
+        "IncompleteError", "JobError", "LawsWarning", "LocalOpenCLCluster", "MissingWarning",
+        "Monoid", "MonoidError", "NaNWarning", "PackedWarning", "PlaceWarning", "Plan", "PlanError",
+        "RangeError", "RemarkWarning", "Result", "Results", "Run", "ServerWarning",
+        "ShortMemoryWarning", "SkippedWarning", "SourceError", "TimeLimitError", "UnstoredWarning",
+        "approx_nunique", "argbottomk", "argtopk", "ask", "bins", "bits", "bottomk", "concatenate",
+        "corrcoef", "cov", "devices", "first", "fma", "gap", "histogram", "lookup", "lower",
+        "magnitude", "nonzero", "order_high", "order_low", "plan", "quantile", "rank_high",
+        "rank_low", "ratio", "real", "reduce", "submit", "topk", "upper", "where", "wide",
     ]  # fmt: skip
     for name in cf.__all__:
         assert getattr(cf, name).__doc__

@@ -175,7 +175,7 @@ class DeviceDecoders:
         with self._lock:
             self._idle.append(one)
 
-    def let_go(self) -> None:
-        """Let go of those that no thread uses, and of their buffers."""
+    def drop_idle(self) -> None:
+        """Drop those that no thread uses, and their buffers."""
         with self._lock:
             self._idle.clear()

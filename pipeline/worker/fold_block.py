@@ -160,7 +160,7 @@ def _streamed(owned: WorkerDevice, work: Work, block: Block, watch: Watch) -> _S
             partials, tiles = _folded(stream, work, block)
             secondary = _secondary(stream, dict(enumerate(partials, block.tiles[0])))
     except (DeviceMemoryError, MemoryError) as error:
-        if owned.make_room(work.scan.run, stream.smaller):
+        if owned.memory.make_room(work.scan.run, stream.smaller):
             return None
         raise DeviceMemoryError(
             f"{owned.device} has no memory left, even for reads of "

@@ -95,7 +95,7 @@ class PerThread:
             self._kind(
                 self._owned,
                 self._work,
-                self._owned.borrow_fold(accumulator, tuning),
+                self._owned.memory.borrow_fold(accumulator, tuning),
                 itertools.chain([own], left),
                 self._piece_bytes,
                 ended,

@@ -170,7 +170,7 @@ class Ring:
         for buffer in itertools.chain.from_iterable(self._free):
             buffer.drain()
             self._totals.upload_s += buffer.uploaded_s()
-            self._owned.give_back(buffer)
+            self._owned.memory.give_back(buffer)
 
     def _all_of(self, output_boxes: Iterable[OutputBox]) -> Iterator[tuple[OutputBox, Read]]:
         for output_box in output_boxes:
@@ -222,7 +222,7 @@ class Ring:
         """Return a slot whose last fold is done or will be."""
         if self._made < self._most:
             self._made += 1
-            return tuple(self._owned.borrow(self._buffer_bytes) for _ in self._scan.sources)
+            return tuple(self._owned.memory.borrow(self._buffer_bytes) for _ in self._scan.sources)
         return self._free.popleft()
 
     def _consume(

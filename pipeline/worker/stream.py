@@ -70,7 +70,7 @@ class LeafStream:
         able = levels is not None and makes_right(owned.opened, levels)
         self._levels = levels if able else None
         """Levels that kernels make from tiles; None: they do not or cannot."""
-        self.smaller = owned.smaller(scan.run)
+        self.smaller = owned.memory.smaller(scan.run)
         """By how much reads are smaller than planned, since the device has little memory."""
         leaf_bytes = scan.leaf_bytes
         if self.smaller > 1:

@@ -98,7 +98,7 @@ class ThreadFold(ABC):
 
     def run(self) -> Numbered:
         """Read and fold share by share, until `ended` is set."""
-        slot = [self._owned.borrow(self._piece_bytes) for _ in self._sources]
+        slot = [self._owned.memory.borrow(self._piece_bytes) for _ in self._sources]
         partials = {}
         for number, share in self._shares:
             if self._ended.is_set():
@@ -108,9 +108,9 @@ class ThreadFold(ABC):
         self.profile = self._fold.profile()
         self._since = math.inf
         if not self._ended.is_set():  # else it may hold what was never finished
-            self._owned.give_back_fold(self._fold)
+            self._owned.memory.give_back_fold(self._fold)
         for buffer in slot:
-            self._owned.give_back(buffer)
+            self._owned.memory.give_back(buffer)
         return partials
 
     def _reads(self, share: WorkShare) -> Iterator[Read]:

@@ -23,22 +23,18 @@ from chunkfold.kernels import (
     Accumulator,
     Device,
     DeviceContext,
-    Fold,
     Tuning,
     choose,
     default_devices,
     devices,
 )
 from chunkfold.kernels.decode.decode_rates import DecodeRates
-from chunkfold.kernels.decode.device_decoder import DeviceDecoders
-from chunkfold.kernels.feed.fed_buffer import FedBuffer
-from chunkfold.kernels.feed.feeder import Feeder
-from chunkfold.kernels.fold.staging import StagingBuffer
 from chunkfold.kernels.geometry import FOLDS
 from chunkfold.kernels.tuning.decode_request import decode_rates
 from chunkfold.planning.work import Scan
 from chunkfold.planning.workers import by_cores, readers_each
 from chunkfold.reading.readers import Readers
+from chunkfold.worker.lent_memory import LentMemory
 
 _Read = TypeVar("_Read")
 PLUGIN = "chunkfold-device"
@@ -46,17 +42,13 @@ _ASK_EVERY_S = 0.25
 """Interval at which a block that waits for its turn checks whether its run goes on, s."""
 _RUNS_KNOWN = 64
 """Latest runs whose laws were tried that are remembered."""
-_FOLDS = 8
-"""Idle folds of reading threads that are kept."""
-_SMALLEST = 64
-"""By how much reads are smaller than planned at most, where memory is short."""
 RESOURCE = "chunkfold-device"
 """Each device worker declares it, so that on mixed clusters blocks go to device workers only."""
 
 
 @dataclass
 class WorkerDevice:
-    """A device that a process has opened, its buffers, its readers, and its tried tunings."""
+    """A device that a process has opened, its memory, its readers, and its tried tunings."""
 
     opened: DeviceContext
     readers: int
@@ -65,14 +57,8 @@ class WorkerDevice:
     """The process that opened it."""
     _tunings: dict[object, dict[frozenset[str], Tuning]] = field(default_factory=dict)
     """Tunings by reduction, and by the kernels that were tried."""
-    _buffers: list[StagingBuffer | FedBuffer] = field(default_factory=list)
-    _folds: deque[Fold] = field(default_factory=lambda: deque(maxlen=_FOLDS))
-    """Folds that no thread has: their kernels are made."""
-    _smaller: tuple[str, int] = ("", 1)
-    """The latest run whose reads are smaller than planned, since memory is short, and how much."""
-    _feeder: Feeder | None = None
-    """Feeds the device from files; made when it is first needed."""
-    _decoders: DeviceDecoders = field(init=False)
+    memory: LentMemory = field(init=False)
+    """Buffers and folds that blocks borrow."""
     trying: threading.Lock = field(default_factory=threading.Lock)
     """Locked while the laws of a run's monoids are tried."""
     tried: deque[tuple[str, int]] = field(default_factory=lambda: deque(maxlen=_RUNS_KNOWN))
@@ -89,7 +75,7 @@ class WorkerDevice:
     """A lock of its own: reads of other blocks go on while kernels are tried."""
 
     def __post_init__(self) -> None:
-        self._decoders = DeviceDecoders(self.opened)
+        self.memory = LentMemory(self.opened, self.readers)
 
     @property
     def device(self) -> Device:
@@ -139,71 +125,6 @@ class WorkerDevice:
         """Replace the reading threads, one of which hangs; move waiting tasks to new ones."""
         with self._lock:
             self._pools = {n: Readers(n, pool.leave()) for n, pool in self._pools.items()}
-
-    def feeder(self) -> Feeder:
-        """Return the feeder from files; it leaves some cores to threads that decode."""
-        with self._lock:
-            if self._feeder is None:
-                self._feeder = Feeder(self.opened, max(1, 3 * self.readers // 4))
-            return self._feeder
-
-    def borrow(self, nbytes: int) -> StagingBuffer | FedBuffer:
-        """Return a buffer of a size, if possible a used one, whose pages are warm.
-
-        Idle buffers of another size are dropped, so that memory stays within the plan's bound.
-        """
-        with self._lock:
-            kept = [buffer for buffer in self._buffers if buffer.nbytes == nbytes]
-            if len(kept) < len(self._buffers):
-                self._folds.clear()  # their kernels hold the buffers that they last read
-            self._buffers = kept
-            if self._buffers:
-                return self._buffers.pop()
-        if self.device.unified_memory:
-            return StagingBuffer(self.opened, self.opened.queue(), nbytes)
-        return FedBuffer(self.opened, nbytes, self.feeder, self._decoders)
-
-    def give_back(self, buffer: StagingBuffer | FedBuffer) -> None:
-        """Take back a buffer whose last fold is done."""
-        with self._lock:
-            self._buffers.append(buffer)
-
-    def borrow_fold(self, accumulator: Accumulator, tuning: Tuning) -> Fold:
-        """Return a fold of one output for a reading thread, if possible a used one.
-
-        It has one work-group, so that it waits for no core on which another thread reads.
-        """
-        with self._lock:
-            for fold in self._folds:
-                if fold.accumulator == accumulator and fold.tuning == tuning:
-                    self._folds.remove(fold)
-                    return fold
-        queue = self.opened.queue(here=True)
-        return Fold(self.opened, accumulator, tuning, queue=queue, splits=1)
-
-    def give_back_fold(self, fold: Fold) -> None:
-        """Take back a fold that is finished."""
-        with self._lock:
-            self._folds.append(fold)
-
-    def smaller(self, run: str) -> int:
-        """Return by how much reads of a run are smaller than planned, since memory is short."""
-        latest, smaller = self._smaller
-        return smaller if latest == run else 1
-
-    def make_room(self, run: str, smaller: int) -> bool:
-        """Let go of idle memory, and make reads of a run smaller than they were with `smaller`.
-
-        False if they cannot be smaller.
-        """
-        with self._lock:
-            self._buffers.clear()
-            self._folds.clear()
-            self.opened.places.clear()
-            self._decoders.let_go()
-            if self.smaller(run) == smaller:  # else another block of the run was here before
-                self._smaller = run, 4 * smaller
-        return smaller < _SMALLEST
 
     def readers_for(self, scan: Scan) -> int:
         """Return the number of threads that read for a run; more than cores for remote arrays."""

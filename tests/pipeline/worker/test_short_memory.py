@@ -37,7 +37,7 @@ def leave(monkeypatch) -> Callable[[int], None]:
         return whole(nbytes)
 
     def leave(nbytes: int) -> None:
-        worker_device.process_device()._buffers.clear()  # idle ones would do
+        worker_device.process_device().memory._buffers.clear()  # idle ones would do
         allowed[0] = nbytes
 
     monkeypatch.setattr(staging, "page_aligned", page_aligned)

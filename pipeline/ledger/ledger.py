@@ -140,8 +140,8 @@ class Ledger:
         return sum(len(header.index.entries) for header in self._headers.values())
 
     @property
-    def spans(self) -> set[tuple[int, int]]:
-        """The shapes of what entries stand for: tiles, and parts of each."""
+    def spans(self) -> set[tuple[int, ...]]:
+        """The elements along each axis of what entries stand for."""
         with self._lock:
             headers = list(self._headers.values())
         return {note.span for header in headers for note in header.index.entries}

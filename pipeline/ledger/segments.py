@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
-FORMAT = 1
+FORMAT = 2
 """Version of segments and of the partials in them: raised when either means something else."""
 HEAD_BYTES = 8
 MOST_HEADER_BYTES = 64 << 20
@@ -53,8 +53,8 @@ class EntryNote(BaseModel):
     """Names of the inputs, without secrets."""
     what: str
     """Reductions, and the place of the elements, for people."""
-    span: tuple[PositiveInt, PositiveInt]
-    """Tiles and parts of each: the leaves that it stands for."""
+    span: tuple[PositiveInt, ...]
+    """Elements along each axis, of blocks of its size that end before the array does."""
     nbytes: int = Field(ge=0, lt=1 << 63)
     """Decoded bytes of these."""
     begin: int = Field(ge=0)
@@ -100,7 +100,7 @@ class NewEntry:
     components: tuple[str, ...]
     arrays: Mapping[str, np.ndarray]
     """By name: bools, integers or floats."""
-    span: tuple[int, int]
+    span: tuple[int, ...]
     source: str = ""
     what: str = ""
     nbytes: int = 0

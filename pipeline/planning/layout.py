@@ -77,15 +77,15 @@ class Layout:
     @property
     def tiles(self) -> int:
         """Number of tiles."""
-        return math.prod(self._tile_grid)
+        return math.prod(self.tile_grid)
 
     @property
     def parts(self) -> int:
         """Number of leaves of each tile."""
-        return math.prod(self._part_grid)
+        return math.prod(self.part_grid)
 
     @cached_property
-    def _tile_grid(self) -> tuple[int, ...]:
+    def tile_grid(self) -> tuple[int, ...]:
         """Tiles along each axis: 1 along those that are reduced."""
         return tuple(
             1 if n in self.reduced else axis.pieces // max(1, axis.parts)
@@ -93,7 +93,7 @@ class Layout:
         )
 
     @cached_property
-    def _part_grid(self) -> tuple[int, ...]:
+    def part_grid(self) -> tuple[int, ...]:
         """Parts of a tile along each axis: 1 along those that are kept and whole."""
         return tuple(
             axis.pieces if n in self.reduced else axis.parts for n, axis in enumerate(self.axes)
@@ -117,7 +117,7 @@ class Layout:
     def numbers(self, tile: Any, part: Any) -> list[Any]:
         """Return the number of a leaf's piece along each axis; or those of many leaves."""
         numbers = []
-        for tiles, parts in zip(self._tile_grid[::-1], self._part_grid[::-1], strict=True):
+        for tiles, parts in zip(self.tile_grid[::-1], self.part_grid[::-1], strict=True):
             (tile, a), (part, b) = divmod(tile, tiles), divmod(part, parts)
             numbers.append(a * parts + b)
         return numbers[::-1]
@@ -130,9 +130,9 @@ class Layout:
         >>> [Layout(axes, reduced).tile_and_part((2, 1)) for reduced in ((0,), (1,), (0, 1))]
         [(1, 2), (2, 1), (0, 7)]
         """
-        both = [divmod(n, parts) for n, parts in zip(numbers, self._part_grid, strict=True)]
+        both = [divmod(n, parts) for n, parts in zip(numbers, self.part_grid, strict=True)]
         tile, part = 0, 0
-        for (a, b), tiles, parts in zip(both, self._tile_grid, self._part_grid, strict=True):
+        for (a, b), tiles, parts in zip(both, self.tile_grid, self.part_grid, strict=True):
             tile, part = tile * tiles + a, part * parts + b
         return tile, part
 
@@ -207,7 +207,7 @@ class Layout:
 
     def in_order(self, pieces: np.ndarray) -> np.ndarray:
         """Lay what there is for each piece, axis by axis, out by tiles and parts."""
-        grid = zip(self._tile_grid, self._part_grid, strict=True)
+        grid = zip(self.tile_grid, self.part_grid, strict=True)
         apart = pieces.reshape(tuple(itertools.chain.from_iterable(grid)))
         tiles, parts = (range(first, apart.ndim, 2) for first in (0, 1))
         return apart.transpose((*tiles, *parts)).reshape(self.tiles, self.parts)

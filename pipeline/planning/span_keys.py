@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from chunkfold.boxes import Slices, place_key
-from chunkfold.grid import Axis
+from chunkfold.grid import Axis, Taken
 from chunkfold.kernels import Accumulator
 from chunkfold.kernels.accumulator.chooser import Chooser
 from chunkfold.kernels.accumulator.component import Component
@@ -27,7 +28,6 @@ from chunkfold.planning.blocks import Block
 from chunkfold.planning.folding import Folding, RolledUp
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.layout import Layout
-from chunkfold.planning.leaf_objects import leaves_objects
 from chunkfold.planning.request import Request
 from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.source import Source
@@ -83,65 +83,71 @@ def _folded(part: Component) -> tuple[Any, ...]:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class LeafDigests:
-    """A hash of the chunks and the selected elements of each leaf, for all questions of a read."""
+class StoredBlocks:
+    """The chunks and the selected elements of blocks, for all questions of a read."""
 
     layout: Layout
     sources: Sequence[Source]
     listings: Sequence[Listing]
+    _known: dict[int, list[str]] = dataclasses.field(default_factory=dict)
+    """Identities of arrays."""
 
-    def of(self, block: Block) -> bytes:
-        """Return the hash of a box of leaves."""
-        return self._each[slice(*block.tiles), slice(*block.parts)].tobytes()
+    def digest(self, block: Block) -> bytes:
+        """Return a hash of a block's chunks and elements.
+
+        It does not depend on the leaves that the block is cut in, if it is a box.
+        """
+        axes, ends = self.layout.axes, self.ends(block)
+        told = [_selected(axis, *own) for axis, own in zip(axes, ends, strict=True)]
+        tiles, parts = block.leaves
+        if math.prod(last - first + 1 for first, last in ends) != len(tiles):
+            told += [np.stack(self.layout.numbers(tiles, parts)).tobytes()]
+            told += [
+                _selected(axis, number, number)
+                for axis, (first, last) in zip(axes, ends, strict=True)
+                for number in range(first, last + 1)
+            ]
+        region = [_region(axis, *own) for axis, own in zip(axes, ends, strict=True)]
+        for source, _, sizes, modified in self._listed(block):
+            told += [
+                (stored_identity(source, region, self._known) or "").encode(),
+                sizes.astype(np.int64).tobytes(),
+                modified.tobytes(),
+            ]
+        return hashed(*told)
+
+    def newest(self, block: Block) -> int:
+        """Return the time when the newest chunk of a block was written, ns."""
+        found = [int(modified.max(initial=0)) for _, _, _, modified in self._listed(block)]
+        return max(found, default=0)
 
     def are_as_listed(self, block: Block) -> bool:
         """Return True if the chunks of a block are still those that were listed."""
+        each = self._listed(block)
+        return all(is_as_listed(source, sizes, times, box) for source, box, sizes, times in each)
+
+    def _listed(self, block: Block) -> Iterator[tuple[Source, Slices, np.ndarray, np.ndarray]]:
+        """Yield each source, its objects of a block, and their sizes and times."""
+        ends = self.ends(block)
         for source, listing in zip(self.sources, self.listings, strict=True):
+            box = self._objects(source, ends)
             assert listing.modified is not None
-            boxes = leaves_objects(self.layout, *block.leaves, source.object_shape)
-            for box in dict.fromkeys(map(place_key, boxes)):
-                place = tuple(slice(*ends) for ends in box)
-                if not is_as_listed(source, listing.sizes[place], listing.modified[place], place):
-                    return False
-        return True
+            yield source, box, listing.sizes[box], listing.modified[box]
 
-    @cached_property
-    def newest(self) -> np.ndarray:
-        """The time when the newest chunk of each leaf was written, ns: int64, (tiles, parts)."""
-        return self._both[1]
+    def ends(self, block: Block) -> list[tuple[int, int]]:
+        """Return the first and the last piece of a block along each axis."""
+        numbers = self.layout.numbers(np.arange(*block.tiles)[:, None], np.arange(*block.parts))
+        return [(int(along.min()), int(along.max())) for along in numbers]
 
-    @cached_property
-    def _each(self) -> np.ndarray:
-        return self._both[0]
-
-    @cached_property
-    def _both(self) -> tuple[np.ndarray, np.ndarray]:
-        layout = self.layout
-        tiles, parts = Block(0, (0, layout.tiles), (0, layout.parts)).leaves
-        numbers = [np.broadcast_to(n, tiles.shape) for n in layout.numbers(tiles, parts)]
-        boxes = [leaves_objects(layout, tiles, parts, one.object_shape) for one in self.sources]
-        regions = [[axis.piece(n).source for n in range(axis.pieces)] for axis in layout.axes]
-        texts = [[_text(axis, axis.piece(n)) for n in range(axis.pieces)] for axis in layout.axes]
-        newest = np.zeros(tiles.size, np.int64)
-        digests = np.zeros(tiles.size, f"V{_BYTES}")
-        known: dict[int, list[str]] = {}
-        for leaf in range(tiles.size):
-            at = [int(along[leaf]) for along in numbers]
-            told = [texts[n][number] for n, number in enumerate(at)]
-            region = [regions[n][number] for n, number in enumerate(at)]
-            for source, listing, each in zip(self.sources, self.listings, boxes, strict=True):
-                assert listing.modified is not None
-                box = next(each)
-                modified = listing.modified[box]
-                newest[leaf] = max(int(newest[leaf]), int(modified.max(initial=0)))
-                told += [
-                    (stored_identity(source, region, known) or "").encode(),
-                    listing.sizes[box].astype(np.int64).tobytes(),
-                    modified.tobytes(),
-                ]
-            digests[leaf] = np.void(hashed(*told))
-        shape = (layout.tiles, layout.parts)
-        return digests.reshape(shape), newest.reshape(shape)
+    def _objects(self, source: Source, ends: Sequence[tuple[int, int]]) -> Slices:
+        """Return the least box of a source's objects that has all those of some pieces."""
+        box = []
+        for axis, size, (first, last) in zip(
+            self.layout.axes, source.object_shape, ends, strict=True
+        ):
+            begins, behind = (one[first : last + 1] for one in axis.touched(size))
+            box.append(slice(int(begins.min()), int(behind.max())))
+        return tuple(box)
 
 
 def question_keys(
@@ -154,30 +160,40 @@ def question_keys(
     The first one is the one that leaves are cut for. None of the listings is None.
     """
     known = [one for one in listings if one is not None]
-    leaves = LeafDigests(questions[0].layout, request.sources, known)
+    blocks = StoredBlocks(questions[0].layout, request.sources, known)
     return [
         QuestionKeys(
             one,
             how.layout,
             how.accumulator,
-            leaves,
+            blocks,
             how.choosers if isinstance(how, Folding) else (),
         )
         for one, how in zip(request.together, questions, strict=True)
     ]
 
 
-def _text(axis: Axis, piece: Any) -> bytes:
-    """Return what is selected of a piece, and where windows begin in it."""
-    one = piece.source
+def _region(axis: Axis, first: int, last: int) -> Taken:
+    """Return the elements of some pieces of an axis, which follow each other."""
+    begin, end = axis.piece(first), axis.piece(last)
+    places = axis.places[begin.position : end.position + end.length]
+    if isinstance(places, range) and axis.step > 0:
+        return slice(places.start, places[-1] + 1 if places else places.start, axis.step)
+    return np.asarray(places, np.int64)
+
+
+def _selected(axis: Axis, first: int, last: int) -> bytes:
+    """Return a text of these elements, and of where windows begin in them."""
+    one = _region(axis, first, last)
     if isinstance(one, slice):
         taken = f"{one.start}:{one.stop}:{one.step}".encode()
     else:
-        taken = hashed(np.asarray(one, np.int64).tobytes())
+        taken = hashed(one.tobytes())
     window = axis.window * axis.together
     if not window:
         return taken
-    return hashed(taken, f"{axis.window} {axis.split} {piece.position % window}".encode())
+    begins = axis.piece(first).position % window
+    return hashed(taken, f"{axis.window} {axis.split} {begins}".encode())
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -188,7 +204,7 @@ class QuestionKeys:
     layout: Layout
     """The question's own."""
     accumulator: Accumulator
-    leaves: LeafDigests
+    blocks: StoredBlocks
     """Of the question that leaves were cut for."""
     choosers: tuple[Chooser, ...] = ()
     """Choosers among all elements, if blocks keep them."""
@@ -201,8 +217,13 @@ class QuestionKeys:
 
     def key(self, block: Block) -> str:
         """Return the key of what a block leaves for the question."""
-        reach = self.leaves.layout.reach(block.tiles, block.parts)
-        told = [self._common, self.leaves.of(block), *self._positions(reach)]
+        reach = self.blocks.layout.reach(block.tiles, block.parts)
+        told = [self._common, self.blocks.digest(block), *self._positions(reach)]
+        told += [  # partials are tile by tile
+            self.layout.axes[n].lengths[first : last + 1].tobytes()
+            for n, (first, last) in enumerate(self.blocks.ends(block))
+            if n not in self.layout.reduced
+        ]
         told += [self._values(one.axes, one.values, reach) for one in self.request.held]
         if isinstance(self.request.keys, Keys):
             told.append(self.groups(block)[1])
@@ -215,7 +236,7 @@ class QuestionKeys:
         """
         keys = self.request.keys
         assert isinstance(keys, Keys)
-        reach = self.leaves.layout.reach(block.tiles, block.parts)
+        reach = self.blocks.layout.reach(block.tiles, block.parts)
         place = tuple(reach[axis] for axis in keys.axes)
         name = "groups", place_key(place)
         if name not in self._found:

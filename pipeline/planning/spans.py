@@ -1,20 +1,20 @@
 """Cut leaves into blocks whose partials a ledger keeps: by the array's grid, whoever works.
 
-Blocks are runs of 1, 2, 4, ... tiles, and of as many parts of these, that begin at multiples of
-their length, counted from the start of the array. So another run finds them, however large its own
-blocks would be, and an array that grows has new ones at its end alone.
+Blocks are aligned runs of tiles, and of parts of these. So another run finds them, however large
+its own leaves and blocks would be, and an array that grows has new ones at its end alone.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from chunkfold.errors import LedgerError
 from chunkfold.ledger.ledger import Ledger
+from chunkfold.planning.aligned_runs import LeafGrids, RunGrid
 from chunkfold.planning.blocks import (
     BLOCK_BYTES,
     LARGEST_BYTES,
@@ -82,22 +82,18 @@ class LedgerCut:
         whole: bool,
     ) -> tuple[Block, ...]:
         """Cut leaves into blocks; parameters as `cut_blocks`."""
-        layout = self._layout
-        first = (0, layout.parts) if whole else None
-        tiles, parts = _sizes(costs, workers, partial_bytes, whole=whole)
-        tile_offset, part_offset = _offsets(layout)
-        runs = self._known_runs(tile_offset, part_offset, first)
-        made = list[Block]()
-        for run in _filled(runs, layout.tiles, tiles, tile_offset):
+        grids = LeafGrids.of(self._layout)
+        tiles, parts = _sizes(costs, grids, workers, partial_bytes, whole=whole)
+        runs, made = self._known_runs(grids, whole=whole), list[Block]()
+        for run in grids.tiles.filled(runs, tiles):
             known = runs.get(run, set())
-            cut = [first] if first else _filled(known, layout.parts, parts, part_offset)
+            cut = [(0, parts)] if whole else grids.parts.filled(known, parts)
             made += (replace(_block(run, one), known=one in known) for one in cut)
-        settled = time.time_ns() - SETTLED_NS[self.remote]
-        newest = self.questions[0].leaves.newest
+        settled, stored = time.time_ns() - SETTLED_NS[self.remote], self.questions[0].blocks
         blocks = []
         for number, one in enumerate(made):
             at = slice(*one.tiles), slice(*one.parts)
-            entries = self._keys(one) if newest[at].max(initial=0) <= settled else ()
+            entries = self._keys(one) if stored.newest(one) <= settled else ()
             bits, has = packed_leaves(unstored[at]), one.known and bool(entries)
             blocks.append(Block(number, one.tiles, one.parts, bits, entries=entries, known=has))
         return tuple(blocks)
@@ -111,30 +107,38 @@ class LedgerCut:
             for key, one in zip(self._keys(block), self.questions, strict=True)
         )
 
-    def _known_runs(
-        self, tile_offset: int, part_offset: int, first: TileRange | None
-    ) -> dict[TileRange, set[TileRange]]:
+    def _known_runs(self, grids: LeafGrids, *, whole: bool) -> dict[TileRange, set[TileRange]]:
         """Return runs of tiles, and those parts of them that the ledger has; the largest first."""
-        layout, runs = self._layout, dict[TileRange, set[TileRange]]()
-        taken = np.zeros(layout.tiles, bool)
-        shapes = sorted(self.ledger.spans, reverse=True)
-        for tiles in dict.fromkeys(tiles for tiles, _ in shapes):
-            lengths = [parts for own, parts in shapes if own == tiles]
-            for run in _aligned(layout.tiles, tiles, tile_offset):
+        runs, shapes = dict[TileRange, set[TileRange]](), self._shapes(grids, whole=whole)
+        taken = np.zeros(self._layout.tiles, bool)
+        for tiles, lengths in shapes.items():
+            for run in grids.tiles.runs(tiles):
                 if taken[slice(*run)].any():
                     continue
-                if known := self._known_parts(run, lengths, part_offset, first):
+                if known := self._known_parts(run, grids.parts, lengths, whole=whole):
                     runs[run] = known
                     taken[slice(*run)] = True
         return runs
 
+    def _shapes(self, grids: LeafGrids, *, whole: bool) -> dict[int, list[int]]:
+        """Return lengths of runs of tiles, and of parts of these, that entries may be of.
+
+        The largest first.
+        """
+        lengths = [grids.parts.count] if whole else list(grids.parts.lengths)
+        found, spans = dict[int, list[int]](), self.ledger.spans
+        for length in reversed(grids.tiles.lengths):
+            own = [n for n in reversed(lengths) if grids.span(length, n) in spans]
+            if own:
+                found[length] = own
+        return found
+
     def _known_parts(
-        self, run: TileRange, lengths: Sequence[int], offset: int, first: TileRange | None
+        self, run: TileRange, grid: RunGrid, lengths: Sequence[int], *, whole: bool
     ) -> set[TileRange]:
         found, taken = set[TileRange](), np.zeros(self._layout.parts, bool)
         for length in lengths:
-            each = [first] if first else _aligned(self._layout.parts, length, offset)
-            for one in each:
+            for one in [(0, grid.count)] if whole else grid.runs(length):
                 if not taken[slice(*one)].any() and self._known(_block(run, one)):
                     found.add(one)
                     taken[slice(*one)] = True
@@ -185,8 +189,15 @@ def _block(tiles: TileRange, parts: TileRange) -> Block:
     return Block(0, tiles, parts)
 
 
-def _sizes(costs: np.ndarray, workers: int, partial_bytes: int, *, whole: bool) -> tuple[int, int]:
-    """Return how many tiles, and parts of each, a block has: powers of two.
+def _sizes(
+    costs: np.ndarray,
+    grids: LeafGrids,
+    workers: int,
+    partial_bytes: int,
+    *,
+    whole: bool,
+) -> tuple[int, int]:
+    """Return how many tiles, and parts of each, a block has.
 
     Parts come first, until partials are small beside what they are made of.
     """
@@ -196,68 +207,5 @@ def _sizes(costs: np.ndarray, workers: int, partial_bytes: int, *, whole: bool) 
     least = max(least, TO_PARTIAL * partial_bytes)
     wanted = min(max(total / (BLOCKS_PER_WORKER * workers), least), most)
     leaves = max(1, round(wanted / total * costs.size))
-    tiles, parts = costs.shape
-    along = parts if whole else min(_power(leaves), 1 << max(0, parts - 1).bit_length())
-    return max(1, min(_power(max(1, leaves // along)), 1 << max(0, tiles - 1).bit_length())), along
-
-
-def _power(number: int) -> int:
-    """Return the largest power of two up to a number."""
-    return 1 << (number.bit_length() - 1)
-
-
-def _offsets(layout: Layout) -> tuple[int, int]:
-    """Return how many tiles, and parts of a tile, come before the first ones in the array.
-
-    Of those along the outermost axis: along others, a selection begins anew for each.
-    """
-    tile, part = 0, 0
-    tiles, parts = layout.tiles, layout.parts
-    for kept in (True, False):
-        axes = [n for n in range(len(layout.axes)) if (n not in layout.reduced) == kept]
-        if not axes:
-            continue
-        axis = layout.axes[axes[0]]
-        if axis.window or not axis.pieces or axis.picked is not None or axis.step < 0:
-            continue
-        before = int(axis.cells.holding(np.array([axis.start]))[0])
-        if kept:
-            tile = before * (tiles // axis.pieces)
-        else:
-            part = before * (parts // axis.pieces)
-    return tile, part
-
-
-def _aligned(count: int, length: int, offset: int) -> Iterator[TileRange]:
-    """Yield runs of a length that begin at its multiples, counted from `offset` before the first.
-
-    >>> list(_aligned(10, 4, 2))
-    [(2, 6), (6, 10)]
-    """
-    for begin in range(-offset % length, count - length + 1, length):
-        yield begin, begin + length
-
-
-def _filled(
-    known: Sequence[TileRange] | set[TileRange] | dict[TileRange, set[TileRange]],
-    count: int,
-    longest: int,
-    offset: int,
-) -> list[TileRange]:
-    """Return known runs, and between them others of lengths that are powers of two.
-
-    >>> _filled([(4, 8)], 11, 4, 0)
-    [(0, 4), (4, 8), (8, 10), (10, 11)]
-    """
-    made, at = list[TileRange](), 0
-    for begin, end in [*sorted(known), (count, count)]:
-        while at < begin:
-            length = longest
-            while (at + offset) % length or at + length > begin:
-                length //= 2
-            made.append((at, at + length))
-            at += length
-        if end > begin:
-            made.append((begin, end))
-        at = end
-    return made
+    along = grids.parts.count if whole else grids.parts.longest(leaves)
+    return grids.tiles.longest(leaves // along), along

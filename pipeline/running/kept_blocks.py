@@ -21,6 +21,7 @@ from chunkfold.kernels.accumulator.grouped_partials import picked, placed
 from chunkfold.ledger.ledger import Ledger
 from chunkfold.ledger.segments import DamagedError, NewEntry
 from chunkfold.ledger.stored_partials import partials_in, stored_arrays
+from chunkfold.planning.aligned_runs import LeafGrids
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.layout import Layout
@@ -80,7 +81,7 @@ class KeptBlocks:
     def __init__(self, plan: Plan, ledger: Ledger) -> None:
         self._plan, self._ledger = plan, ledger
         self._questions = question_keys(plan.request, plan.questions, plan.scan.listings)
-        self._elements = plan.layout.leaf_elements()
+        self._elements, self._grids = plan.layout.leaf_elements(), LeafGrids.of(plan.layout)
         self._written = {block.number for block in plan.blocks if block.known}
         self._coming: queue.SimpleQueue[tuple[Block, Fetch] | None] = queue.SimpleQueue()
         self._known = self._kept = 0
@@ -165,10 +166,10 @@ class KeptBlocks:
         self._flushed.set()
 
     def _write(self, some: Sequence[tuple[Block, Fetch]]) -> None:
-        entries, blocks, leaves = list[NewEntry](), list[int](), self._questions[0].leaves
+        entries, blocks, stored = list[NewEntry](), list[int](), self._questions[0].blocks
         for number, (block, fetch) in enumerate(some, 1):
             folded = None if self._failed else _fetched(fetch)
-            if folded is not None and not folded.report.skipped and leaves.are_as_listed(block):
+            if folded is not None and not folded.report.skipped and stored.are_as_listed(block):
                 made = self._entries(block, folded)
                 entries += made
                 blocks += [block.number] * bool(made)
@@ -209,7 +210,7 @@ class KeptBlocks:
                 key,
                 tuple(dict.fromkeys(question.components)),
                 stored_arrays(question.accumulator, question.components, partials),
-                (tiles.stop - tiles.start, parts.stop - parts.start),
+                self._grids.span(tiles.stop - tiles.start, parts.stop - parts.start),
                 printable(self._plan.name),
                 f"{', '.join(one.name for one in statistics)} of [{place}]",
                 int(self._elements[tiles, parts].sum()) * itemsize,

@@ -263,7 +263,7 @@ def test_what_cannot_be_read_now_is_not_removed(tmp_path: Path, monkeypatch: pyt
     [
         (b"[1,2]", b"[0,1]"),
         (b'"shape": [2, 3]', b'"shape": [0,9]' + b" "),
-        (b'\\"format\\":1', b'\\"format\\":2'),
+        (b'\\"format\\":2', b'\\"format\\":3'),
         (b'\\"nbytes\\":72', b'\\"nbytes\\":-2'),
     ],
 )

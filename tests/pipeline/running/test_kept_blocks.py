@@ -213,6 +213,26 @@ def test_blocks_of_other_sizes_and_selections_find_them(
     assert asked(source, ops, tmp_path / "l").plan.scan.nbytes == 0
 
 
+@pytest.mark.parametrize("chunks", [(2, 6, SIDE), (1, 2, SIDE), (3, SIDE, SIDE)])
+@pytest.mark.parametrize("leaves", [(3000, 12_000), (12_000, 3000), (1800, 7000)])
+@pytest.mark.parametrize("op", ["sum", ["mean", "std", "max"], "argmax"])
+def test_leaves_of_other_sizes_find_them(tmp_path, monkeypatch, chunks, leaves, op):
+    """As other devices and other memory have them; blocks are no smaller than these."""
+    source = tmp_path / "a.zarr"
+    stored(source, values(), chunks)
+    for sizes in ("pipeline.planning.blocks", "pipeline.planning.spans"):
+        monkeypatch.setattr(f"chunkfold.{sizes[9:]}.BLOCK_BYTES", (12_000, 24_000))
+    first, then = leaves
+    monkeypatch.setattr(planner, "LEAF_BYTES", first)
+    before = asked(source, op, tmp_path / "l")
+    assert before.ledger.kept > 1
+    monkeypatch.setattr(planner, "LEAF_BYTES", then)
+    run = asked(source, op, tmp_path / "l")
+    assert before.plan.layout != run.plan.layout
+    assert run.plan.scan.nbytes <= 2 * 12_000  # the last rows, of which no whole block is made
+    assert run.ledger.known >= before.ledger.kept - 2
+
+
 def test_a_run_that_was_cancelled_goes_on_from_what_it_had(source: Path, tmp_path: Path):
     ended = threading.Event()
     done = []
@@ -416,7 +436,7 @@ def _question(rng: random.Random, rows: int) -> tuple[object, dict[str, object]]
 
 @pytest.mark.parametrize("seed", range(2))
 def test_one_ledger_serves_any_questions_of_an_array_that_changes(
-    source: Path, tmp_path: Path, seed: int
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ):
     """No partial of another question, selection, array or state of it is taken."""
     rng, rows, known, before = random.Random(seed), ROWS, 0, [("sum", {})]
@@ -431,6 +451,7 @@ def test_one_ledger_serves_any_questions_of_an_array_that_changes(
             if rng.random() < 0.5:
                 rows += rng.randrange(1, 5)
                 array.resize((rows, *array.shape[1:]))
+        monkeypatch.setattr(planner, "LEAF_BYTES", rng.choice([1500, 3000, 3000, 9000]))
         one, length = (source, rows) if rng.random() < 0.8 else (tmp_path / "b.zarr", ROWS)
         op, options = _question(rng, length) if rng.random() < 0.5 else rng.choice(before)
         try:

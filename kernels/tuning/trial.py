@@ -123,6 +123,8 @@ class Verdict:
     """True: the reduction is no monoid; `reason` has the counter-example."""
     lasting: bool = True
     """True: it would be the same another time; not if the machine was busy or full."""
+    memory: bool = False
+    """True: the device had no memory left."""
 
 
 def verdict_of(request: TrialRequest) -> Verdict:

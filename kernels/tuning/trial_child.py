@@ -23,7 +23,7 @@ from chunkfold.kernels.binding.law_samples import InputArrays
 from chunkfold.kernels.binding.laws import try_laws
 from chunkfold.kernels.binding.samples import inputs_of
 from chunkfold.kernels.device.device import Device
-from chunkfold.kernels.errors import BuildError, DeviceError
+from chunkfold.kernels.errors import BuildError, DeviceError, DeviceMemoryError
 from chunkfold.kernels.fold.combine import Combiner
 from chunkfold.kernels.fold.fold import Fold
 from chunkfold.kernels.fold.keyed.keyed_box import keyed_box
@@ -125,7 +125,7 @@ def _verdict(request: TrialRequest) -> Verdict:
     try:
         opened = _opened(request.device)
     except DeviceError as error:
-        return Verdict(usable=False, reason=str(error))
+        return Verdict(usable=False, reason=str(error), lasting=False, memory=_is_short(error))
     rates = measure_rates(opened, request)
     for number in fastest_first(rates) or [0]:
         verdict = _verdict_of(opened, request, request.tunings[number])
@@ -145,7 +145,15 @@ def _verdict_of(opened: DeviceContext, request: TrialRequest, tuning: Tuning) ->
     except DeviceError as error:
         too_large = getattr(error.__cause__, "code", 0) in _TOO_LARGE
         limit = _local_limit(opened, request, tuning) if too_large else 0
-        return Verdict(usable=False, reason=str(error), local_limit=limit)
+        short = not too_large and _is_short(error)
+        reason = str(error)
+        return Verdict(
+            usable=False, reason=reason, local_limit=limit, lasting=not short, memory=short
+        )
+
+
+def _is_short(error: DeviceError) -> bool:
+    return isinstance(error, DeviceMemoryError)
 
 
 def _local_limit(opened: DeviceContext, request: TrialRequest, tuning: Tuning) -> int:

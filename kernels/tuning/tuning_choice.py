@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.device.device import Device
-from chunkfold.kernels.errors import BuildError, MonoidError
+from chunkfold.kernels.errors import BuildError, DeviceError, DeviceMemoryError, MonoidError
 from chunkfold.kernels.geometry import FOLDS
 from chunkfold.kernels.program.options import Tuning, distinct
 from chunkfold.kernels.tuning.trial import TrialRequest, Verdict, kernel_files, verdict_of
@@ -80,6 +80,8 @@ def chosen(
     ------
     BuildError
         If none works; with the compiler's log where there is one.
+    DeviceMemoryError
+        If the device had no memory left to try them.
     MonoidError
         If it turns out to be no monoid.
     DeviceError
@@ -108,7 +110,7 @@ def chosen(
 
 def _useless(
     device: Device, accumulator: Accumulator, failures: Sequence[tuple[Tuning, Verdict]]
-) -> BuildError:
+) -> DeviceError:
     """Return the error that no tuning works: the plainest one's log, and all other reasons once.
 
     A reduction that does not compile in one shape does so in none.
@@ -123,7 +125,8 @@ def _useless(
     if logs:
         what = f"{accumulator.origins} does not compile on {device}:\n{logs[-1]}"
         return BuildError("\n".join(part for part in (what, told) if part))
-    return BuildError(f"no kernel for {accumulator.origins} works on {device}. {told}")
+    kind = DeviceMemoryError if any(one.memory for _, one in failures) else BuildError
+    return kind(f"no kernel for {accumulator.origins} works on {device}. {told}")
 
 
 def try_tunings(

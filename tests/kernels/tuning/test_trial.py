@@ -28,6 +28,7 @@ from chunkfold.kernels import (
 )
 from chunkfold.kernels.cache.entries import read_entry, write_entry
 from chunkfold.kernels.catalogue.quantiles import quantile
+from chunkfold.kernels.errors import DeviceMemoryError
 from chunkfold.kernels.geometry import BY_KEY, CHOOSE, FOLDS
 from chunkfold.kernels.program import device_context
 from chunkfold.kernels.program.shared_layout import with_components
@@ -310,6 +311,30 @@ def test_only_what_the_compiler_did_itself_is_remembered(
     assert not verdict_of(request).usable
     path = Path(os.environ["CHUNKFOLD_CACHE"]) / "verdicts" / request.own_key
     assert path.exists() == lasts
+
+
+FULL = """
+import pyopencl as cl
+from chunkfold.kernels.tuning import trial_child
+
+def context(*_):
+    raise cl.Error(cl._cl._ErrorRecord("clCreateContext", cl.status_code.OUT_OF_HOST_MEMORY, ""))
+
+cl.Context = context
+trial_child.main()
+"""
+
+
+@pytest.mark.usefixtures("_private_cache")
+def test_a_device_without_memory_says_nothing_of_kernels(device: Device, monkeypatch, tmp_path):
+    """Others use it, too: another time it has some."""
+    with monkeypatch.context() as patch:
+        patch.setattr(trial_process, "_PROGRAM", ("-c", FULL))
+        with pytest.raises(DeviceMemoryError, match=r"opening the device: OUT_OF_HOST_MEMORY"):
+            choose(device, SUM)
+    assert not list((tmp_path / "verdicts").glob("*"))
+    trial.processes.stop()
+    assert choose(device, SUM)
 
 
 @pytest.fixture

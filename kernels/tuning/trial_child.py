@@ -125,7 +125,8 @@ def _verdict(request: TrialRequest) -> Verdict:
     try:
         opened = _opened(request.device)
     except DeviceError as error:
-        return Verdict(usable=False, reason=str(error), lasting=False, memory=_is_short(error))
+        short = isinstance(error, DeviceMemoryError)
+        return Verdict(usable=False, reason=str(error), lasting=False, memory=short)
     rates = measure_rates(opened, request)
     for number in fastest_first(rates) or [0]:
         verdict = _verdict_of(opened, request, request.tunings[number])
@@ -145,15 +146,9 @@ def _verdict_of(opened: DeviceContext, request: TrialRequest, tuning: Tuning) ->
     except DeviceError as error:
         too_large = getattr(error.__cause__, "code", 0) in _TOO_LARGE
         limit = _local_limit(opened, request, tuning) if too_large else 0
-        short = not too_large and _is_short(error)
-        reason = str(error)
-        return Verdict(
-            usable=False, reason=reason, local_limit=limit, lasting=not short, memory=short
-        )
-
-
-def _is_short(error: DeviceError) -> bool:
-    return isinstance(error, DeviceMemoryError)
+        found = Verdict(usable=False, reason=str(error), local_limit=limit)
+        short = isinstance(error, DeviceMemoryError) and not too_large
+        return replace(found, lasting=not short, memory=short)
 
 
 def _local_limit(opened: DeviceContext, request: TrialRequest, tuning: Tuning) -> int:

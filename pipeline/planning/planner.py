@@ -32,6 +32,7 @@ from chunkfold.planning.questions import first_of
 from chunkfold.planning.request import Request
 from chunkfold.planning.spans import LedgerCut, known_leaves
 from chunkfold.planning.tiles import are_rounded
+from chunkfold.planning.unmet_conditions import unmet_leaves
 from chunkfold.planning.workers import READERS, Terms
 from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.source import Source
@@ -239,6 +240,8 @@ def _planned(
     partial_bytes = accumulator.nbytes * groups * layout.most_outputs
     costs, decoded = stored.costs(accumulator, groups), stored.decoded
     passed = None if skipped is None else skipped.of(layout)
+    if ledger is not None:
+        passed = unmet_leaves(request, layout, listings, terms, ledger)
     if passed is not None:
         costs, decoded = costs * ~passed, decoded * ~passed
     leaving, streamed = result_bytes(request, layout), request.streamed
@@ -246,8 +249,11 @@ def _planned(
     blocks: tuple[Block, ...] = ()
     if layout.elements and ledger is not None:
         cut = LedgerCut.of(ledger, request, questions, listings, terms)
-        blocks = cut.blocks(costs, stored.unstored, terms.workers, partial_bytes, whole=whole)
-        decoded = decoded * ~known_leaves(layout, blocks)
+        blocks = cut.blocks(
+            costs, stored.unstored, terms.workers, partial_bytes, whole=whole, passed=passed
+        )
+        known = known_leaves(layout, blocks)
+        decoded, passed = decoded * ~known, None if passed is None else passed & ~known
     elif layout.elements:
         blocks = cut_blocks(
             costs,

@@ -15,7 +15,7 @@ from chunkfold.boxes import Slices, extents_of, place_of
 from chunkfold.grid import Piece
 from chunkfold.kernels import Accumulator, Box, Partial
 from chunkfold.kernels.accumulator.grouped_partials import regrouped
-from chunkfold.kernels.accumulator.partial import assembled
+from chunkfold.kernels.accumulator.partial import assembled, zero_partial
 from chunkfold.kernels.fold.shapes import CPU_ACCUMULATORS, SPLIT_BYTES
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.layout import Layout
@@ -117,6 +117,9 @@ class Rows:
             Boxes of rows, and the partial of each. If a partial is of several groups, one after
             another, each has all rows of the box.
         """
+        whole = outputs if keys is None else keys.count * outputs
+        if not done:
+            return zero_partial(accumulator, whole)
         numbers = np.concatenate([self._numbers(keys, outputs, *one) for one in done])
         sizes = itertools.accumulate((rows.outputs for _, rows in done), initial=0)
         each = zip(itertools.pairwise(sizes), done, strict=True)
@@ -125,7 +128,6 @@ class Rows:
             (len(numbers),),
             [((slice(*ends),), folded) for ends, (_, folded) in each],
         )
-        whole = outputs if keys is None else keys.count * outputs
         return regrouped(accumulator, rows, numbers, whole, partial(combine, accumulator))
 
     def _numbers(

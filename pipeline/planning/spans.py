@@ -7,8 +7,9 @@ its own leaves and blocks would be, and an array that grows has new ones at its 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -80,8 +81,12 @@ class LedgerCut:
         partial_bytes: int,
         *,
         whole: bool,
+        passed: np.ndarray | None = None,
     ) -> tuple[Block, ...]:
-        """Cut leaves into blocks; parameters as `cut_blocks`."""
+        """Cut leaves into blocks; parameters as `cut_blocks`.
+
+        Partials of blocks are not kept of which some leaves are not read.
+        """
         grids = LeafGrids.of(self._layout)
         tiles, parts = _sizes(costs, grids, workers, partial_bytes, whole=whole)
         runs, made = self._known_runs(grids, whole=whole), list[Block]()
@@ -95,8 +100,27 @@ class LedgerCut:
             at = slice(*one.tiles), slice(*one.parts)
             entries = self._keys(one) if stored.newest(one) <= settled else ()
             bits, has = packed_leaves(unstored[at]), one.known and bool(entries)
-            blocks.append(Block(number, one.tiles, one.parts, bits, entries=entries, known=has))
+            over = b"" if has or passed is None else packed_leaves(passed[at])
+            blocks.append(
+                Block(
+                    number,
+                    one.tiles,
+                    one.parts,
+                    bits,
+                    passed=over,
+                    entries=() if over else entries,
+                    known=has,
+                )
+            )
         return tuple(blocks)
+
+    def known_blocks(self) -> Iterator[Block]:
+        """Yield blocks of the whole read whose partials the ledger has, the largest first."""
+        settled, stored = time.time_ns() - SETTLED_NS[self.remote], self.questions[0].blocks
+        for run, parts in self._known_runs(LeafGrids.of(self._layout), whole=False).items():
+            for one in map(partial(_block, run), parts):
+                if stored.newest(one) <= settled:
+                    yield one
 
     def _keys(self, block: Block) -> tuple[str, ...]:
         return tuple(one.key(block) for one in self.questions)

@@ -17,6 +17,7 @@ from chunkfold.errors import LedgerError
 from chunkfold.kernels.cache.entries import TEMPORARY, TO_READ, put_whole
 from chunkfold.kernels.cache.trusted import UntrustedError, is_private, owner_of, private_folder
 from chunkfold.redaction import shown_address
+from chunkfold.stores.listing import listed
 from chunkfold.stores.remote import LISTED, message_of, open_store, said_shortly
 
 SUFFIX = ".safetensors"
@@ -160,12 +161,8 @@ class StoreFolder:
 
     def names(self) -> dict[str, int]:
         """Return the names of all segments, and their bytes."""
-        import obstore
-
         with said_shortly():
-            pages = list(obstore.list(self._store))
-        entries = (entry for page in pages for entry in page)
-        return {one["path"]: one["size"] for one in entries if one["path"].endswith(SUFFIX)}
+            return {key: size for key, size, _ in listed(self._store, "") if key.endswith(SUFFIX)}
 
     def read(self, name: str, start: int, size: int) -> bytes:
         """Return a span of an object."""
@@ -174,7 +171,10 @@ class StoreFolder:
         if not size:
             return b""
         with said_shortly():
-            return bytes(obstore.get_range(self._store, name, start=start, length=size))
+            content = bytes(obstore.get_range(self._store, name, start=start, length=size))
+        if len(content) < size:  # objects are whole: their listing says so
+            raise OSError(f"{len(content):,} of {size:,} bytes came")
+        return content
 
     def write(self, name: str, content: bytes) -> None:
         """Put an object."""

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 TESTED := $(VENV)/.tested-with
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-all chaos test-shapes test-memory test-random test-peers test-real mutants test-image lint typecheck typing format docs bench clean
+.PHONY: help demo test test-all chaos test-shapes test-memory test-random test-peers test-real soak mutants test-image lint typecheck typing format docs bench clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -38,7 +38,7 @@ demo: $(VENV)/.device ## Write a 1 GiB sample, reduce it on every device, compar
 
 # Three processes on two cores: one in three waits for what is late on purpose. Files that take long
 # come first (tests/collected.py), not those of many tests.
-SUITE := -m 'not real and not image and not chaos' --numprocesses 3 --dist loadfile --no-loadscope-reorder
+SUITE := -m 'not real and not image and not chaos and not soak' --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 test: $(TESTED) ## The suite in its short form, without root: some 8 minutes on 2 cores
 	@CHUNKFOLD_SHORT=1 $(BIN)/python -m pytest $(SUITE)
@@ -59,11 +59,15 @@ test-peers: $(TESTED) ## What the tests of flox, xarray and Dask try, of which t
 	@CHUNKFOLD_ALL_PEERS=1 $(BIN)/python -m pytest tests/pipeline/test_peers.py --numprocesses 2
 
 test-real: $(TESTED) ## The parts that need root or real servers
-	@$(BIN)/python -m pytest -m real tests/real tests/kernels/cache --numprocesses 2 --dist loadfile
+	@$(BIN)/python -m pytest -m 'real or soak' tests/real tests/kernels/cache tests/soak --numprocesses 2 --dist loadfile
 
 # Mostly waiting, so more processes than cores.
 chaos: $(TESTED) ## Stopped processes with the settings that users have: about 15 minutes
 	@$(BIN)/python -m pytest -m chaos tests/chaos --numprocesses 4 --dist load -rP
+
+# test-real tries some of them.
+soak: $(TESTED) ## 2,000 runs in one process, and on one cluster: what they hold stays as much; about 10 minutes
+	@CHUNKFOLD_SOAK=$${CHUNKFOLD_SOAK:-2000} $(BIN)/python -m pytest -m soak tests/soak -rP
 
 # In child processes, each with a bound of memory; test-real tries some of them.
 mutants: $(TESTED) ## 5,000 damaged stores: the right number or one sentence, in bounded time

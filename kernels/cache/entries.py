@@ -27,6 +27,8 @@ _MOST_BYTES = 256 << 20
 """No compiled program comes near it."""
 TO_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """A FIFO would be waited for otherwise."""
+TEMPORARY = ".new-"
+"""The begin of names of files that are not whole yet."""
 
 
 class _BadEntryError(Exception):
@@ -110,7 +112,7 @@ def put_whole(path: Path, content: bytes, *, synced: bool = False) -> None:
     OSError
         If it cannot be written.
     """
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=TEMPORARY)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)

@@ -24,11 +24,11 @@ class UntrustedError(Exception):
     """Somebody else could put things into a folder; says which part of its path is whose."""
 
 
-def private_folder(path: Path) -> Path:
+def private_folder(path: Path, *, make: bool = True) -> Path:
     """Return a folder that only this user and root can change, made if need be (mode 0700).
 
     The path returned has no links. Links in the path given are followed if they are this user's or
-    root's.
+    root's. Without `make` it is only seen that it could be made.
 
     Raises
     ------
@@ -54,6 +54,8 @@ def private_folder(path: Path) -> Path:
                 continue
             # The root of a link's target, and what is above a folder, have names of their own.
             walked = _names(walked, name)
+            if not make and _absent(name, here, there.parent):
+                return Path(*walked, *reversed(ahead))
             here = _entered(name, here, Path(*walked))
         _check_last(os.fstat(here), Path(*walked))
     finally:
@@ -76,6 +78,17 @@ def _link(name: str, here: int, there: Path) -> str | None:
                 raise UntrustedError(f"the link {there} belongs to {owner_of(found)}")
             return os.readlink(name, dir_fd=here)
     return None
+
+
+def _absent(name: str, here: int, folder: Path) -> bool:
+    """Return True if a folder has no such name, and this user may make it."""
+    try:
+        os.stat(name, dir_fd=here, follow_symlinks=False)
+    except FileNotFoundError:
+        if os.access(folder, os.W_OK | os.X_OK):
+            return True
+        raise PermissionError(f"{folder} is not this user's to write") from None
+    return False
 
 
 def _entered(name: str, here: int, there: Path) -> int:

@@ -233,6 +233,10 @@ class Ledger:
             if name in self._headers:
                 self._forget(name)
 
+    def abandoned(self) -> list[str]:
+        """Return the names of files whose writers were killed; raises as `write`."""
+        return self._folder.abandoned()
+
     def headers(self) -> dict[str, Header]:
         """Return the headers of all segments, by name."""
         with self._lock:

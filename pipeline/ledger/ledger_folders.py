@@ -7,17 +7,22 @@ import errno
 import os
 import re
 import stat
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
 from chunkfold.errors import LedgerError
-from chunkfold.kernels.cache.entries import TO_READ, put_whole
+from chunkfold.kernels.cache.entries import TEMPORARY, TO_READ, put_whole
 from chunkfold.kernels.cache.trusted import UntrustedError, is_private, owner_of, private_folder
 from chunkfold.redaction import shown_address
+from chunkfold.stores.listing import listed
 from chunkfold.stores.remote import LISTED, message_of, open_store, said_shortly
 
 SUFFIX = ".safetensors"
+ABANDONED_S = 3600.0
+"""Age of a temporary file from which on its writer is taken to be dead, in seconds."""
 _URL = re.compile(r"(\w+)://")
 
 
@@ -51,9 +56,15 @@ class Folder(Protocol):
     def remove(self, name: str) -> None:
         """Remove a file; one that is gone is no error."""
 
+    def abandoned(self) -> list[str]:
+        """Return the names of files whose writers were killed before they were whole."""
+
 
 class LocalFolder:
-    """A folder of this host that nobody else may write to, unless it is trusted."""
+    """A folder of this host that nobody else may write to, unless it is trusted.
+
+    The first file that is written makes it.
+    """
 
     def __init__(self, path: Path, *, trusted: bool, create: bool) -> None:
         self.name, self._trusted = str(path), trusted
@@ -63,11 +74,7 @@ class LocalFolder:
                 raise LedgerError(f"{path} is a file, and a ledger is a folder: name another place")
             if not create and not folder:
                 raise LedgerError(f"{path} is no ledger: there is no such folder")
-            if trusted:
-                path.mkdir(mode=0o700, parents=True, exist_ok=True)
-                self._path = path.resolve()
-            else:
-                self._path = private_folder(path)
+            self._path = self._usable(path, make=False)
         except UntrustedError as error:
             raise LedgerError(
                 f"the ledger {path} is not trusted, since {error}; its partials would become "
@@ -77,15 +84,40 @@ class LocalFolder:
             reason = error.strerror or error
             raise LedgerError(f"the ledger {path} cannot be used: {reason}") from error
 
+    def _usable(self, path: Path, *, make: bool) -> Path:
+        if not self._trusted:
+            return private_folder(path, make=make)
+        if make:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = path.resolve()
+        there = next(one for one in (path, *path.parents) if one.exists())
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, f"{there} is not this user's to write")
+        return path
+
     def names(self) -> dict[str, int]:
-        """Return the names of all segments, and their bytes."""
-        with os.scandir(self._path) as entries:
-            found = {}
+        """Return the names of all segments, and their bytes; none before it is made."""
+        return {name: found.st_size for name, found in self._files() if name.endswith(SUFFIX)}
+
+    def _files(self) -> Iterator[tuple[str, os.stat_result]]:
+        try:
+            entries = os.scandir(self._path)
+        except FileNotFoundError:
+            return
+        with entries:
             for entry in entries:
-                if entry.name.endswith(SUFFIX):
-                    with contextlib.suppress(FileNotFoundError):
-                        found[entry.name] = entry.stat(follow_symlinks=False).st_size
-            return found
+                try:
+                    found = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
+                if not stat.S_ISDIR(found.st_mode):
+                    yield entry.name, found
+
+    def abandoned(self) -> list[str]:
+        """Return the names of temporary files that nobody can still be writing."""
+        before = time.time() - ABANDONED_S
+        old = (name for name, found in self._files() if found.st_mtime < before)
+        return [name for name in old if name.startswith(TEMPORARY)]
 
     def read(self, name: str, start: int, size: int) -> bytes:
         """Return a span of a file of this user's; of anybody's if the folder is trusted."""
@@ -101,6 +133,10 @@ class LocalFolder:
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file that outlives the host."""
+        try:
+            self._path = self._usable(self._path, make=True)
+        except UntrustedError as error:
+            raise OSError(errno.EPERM, f"it is not trusted, since {error}") from None
         put_whole(self._path / name, content, synced=True)
 
     def remove(self, name: str) -> None:
@@ -125,12 +161,8 @@ class StoreFolder:
 
     def names(self) -> dict[str, int]:
         """Return the names of all segments, and their bytes."""
-        import obstore
-
         with said_shortly():
-            pages = list(obstore.list(self._store))
-        entries = (entry for page in pages for entry in page)
-        return {one["path"]: one["size"] for one in entries if one["path"].endswith(SUFFIX)}
+            return {key: size for key, size, _ in listed(self._store, "") if key.endswith(SUFFIX)}
 
     def read(self, name: str, start: int, size: int) -> bytes:
         """Return a span of an object."""
@@ -139,7 +171,10 @@ class StoreFolder:
         if not size:
             return b""
         with said_shortly():
-            return bytes(obstore.get_range(self._store, name, start=start, length=size))
+            content = bytes(obstore.get_range(self._store, name, start=start, length=size))
+        if len(content) < size:  # objects are whole: their listing says so
+            raise OSError(f"{len(content):,} of {size:,} bytes came")
+        return content
 
     def write(self, name: str, content: bytes) -> None:
         """Put an object."""
@@ -155,6 +190,10 @@ class StoreFolder:
         with contextlib.suppress(FileNotFoundError), said_shortly():
             obstore.delete(self._store, name)
 
+    def abandoned(self) -> list[str]:
+        """Return no names: a store has whole objects alone."""
+        return []
+
 
 def folder_at(place: str, *, trusted: bool, create: bool) -> Folder:
     """Return the folder of a path or a URL.
@@ -164,7 +203,7 @@ def folder_at(place: str, *, trusted: bool, create: bool) -> Folder:
     trusted
         True if others may write to a local folder.
     create
-        True if a folder that does not exist is made.
+        True if a folder that does not exist is one that the first file makes.
 
     Raises
     ------

@@ -59,6 +59,8 @@ def verify(ledger: Ledger) -> list[Damage]:
 def prune(ledger: Ledger, *, older_than: timedelta | None = None) -> list[str]:
     """Remove damaged segments, but for their sound entries, and old ones; return their names.
 
+    With them go files whose writers were killed.
+
     Parameters
     ----------
     older_than
@@ -80,9 +82,10 @@ def prune(ledger: Ledger, *, older_than: timedelta | None = None) -> list[str]:
     kept = [one for name in (damaged - old) & headers.keys() for one in _sound(ledger, name)]
     if kept:
         ledger.put(kept)
-    for name in damaged | old:
+    gone = damaged | old | {*ledger.abandoned()}
+    for name in gone:
         ledger.remove(name)
-    return sorted(damaged | old)
+    return sorted(gone)
 
 
 def _sound(ledger: Ledger, name: str) -> list[StoredEntry]:

@@ -21,6 +21,7 @@ from chunkfold.planning.coarsening import Boundary
 from chunkfold.planning.option_values import (
     Check,
     DecodeOn,
+    LedgerVerify,
     Mode,
     OnBadChunk,
     OnMissingChunk,
@@ -179,6 +180,9 @@ class OptionTable:
 
     A run that was interrupted goes on from there, data that were read before for the same question
     are not read again, and of an array that grew only new chunks are read (docs/ledger.md)."""
+    ledger_verify: Annotated[LedgerVerify, Section.RUNNING] = "listing"
+    """Tell chunks of a ledger from others by the store's "listing" (sizes and times), or by their
+    "content", which is read and hashed before."""
     trust_ledger: Annotated[bool, Section.RUNNING] = False
     """Use a ledger in a folder that others may write to."""
     variant: Annotated[VariantName | None, Section.RUNNING] = None
@@ -231,6 +235,7 @@ class Keywords(TypedDict, total=False):
     on_missing_chunk: OnMissingChunk
     decode: DecodeOn
     ledger: str | os.PathLike[str] | None
+    ledger_verify: LedgerVerify
     trust_ledger: bool
     variant: VariantName | None
     storage_options: StorageOptions | None

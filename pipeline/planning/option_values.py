@@ -26,6 +26,7 @@ Mode = Literal["exact", "fast"]
 OnBadChunk = Literal["stop", "skip"]
 OnMissingChunk = Literal["fill", "stop"]
 DecodeOn = Literal["auto", "host", "device"]
+LedgerVerify = Literal["listing", "content"]
 VariantName = Literal["tree", "work_group", "sub_group"]
 Check = Callable[[str, Any], Any]
 """Takes an option's name and value; returns the value to keep, or raises."""

@@ -20,6 +20,7 @@ from chunkfold.planning.options import Options
 from chunkfold.planning.preaggregation import Preaggregation, preaggregated
 from chunkfold.planning.workers import Terms
 from chunkfold.positions import crossed
+from chunkfold.sources.chunk_contents import with_contents
 from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.data_arrays import DataArrays
 from chunkfold.sources.source import Source
@@ -153,7 +154,12 @@ class Request:
 
     def listings(self) -> list[Listing | None]:
         """List what is stored of each source: see `chunkfold.sources.chunk_index`."""
-        return [source.listing() for source in self.sources]
+        if self.options.ledger is None or self.options.ledger_verify == "listing":
+            return [source.listing() for source in self.sources]
+        return [
+            with_contents(one, [*map(Axis.hits, self.chosen, one.object_shape, one.object_grid)])
+            for one in self.sources
+        ]
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave what is bound out: it follows from the rest, and is made of functions."""

@@ -1,8 +1,9 @@
 """Keys of partials in a ledger: equal keys are of the same elements, folded for the same question.
 
 A key is a hash of the chunks that the elements are in (place, codecs, and of each object its size
-and when it was written), which elements of them are selected, and what is folded with them: labels,
-weights, masks. It depends on no worker or device, nor on what else the array has.
+and when it was written, or a hash of its bytes), which elements of them are selected, and what is
+folded with them: labels, weights, masks. It depends on no worker or device, nor on what else the
+array has.
 """
 
 from __future__ import annotations
@@ -108,11 +109,13 @@ class StoredBlocks:
                 for number in range(first, last + 1)
             ]
         region = [_region(axis, *own) for axis, own in zip(axes, ends, strict=True)]
-        for source, _, sizes, modified in self._listed(block):
+        for listing, each in zip(self.listings, self._listed(block), strict=True):
+            source, box, sizes, modified = each
+            version = modified if listing.contents is None else listing.contents[box]
             told += [
                 (stored_identity(source, region, self._known) or "").encode(),
                 sizes.astype(np.int64).tobytes(),
-                modified.tobytes(),
+                version.tobytes(),
             ]
         return hashed(*told)
 

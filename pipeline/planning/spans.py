@@ -37,6 +37,7 @@ BLOCKS_PER_WORKER = 4
 SETTLED_NS = (2_000_000_000, 60_000_000_000)
 """Age of a chunk from which on it is trusted to be what it was, on this host's disks and behind a
 network: within a tick of a clock it could be written again, and look the same."""
+_UNTIMED = ", or give ledger_verify='content', which reads chunks to tell them apart"
 
 
 @dataclass(frozen=True)
@@ -188,6 +189,7 @@ def _refuse_unkept(request: Request, listings: Sequence[Listing | None], terms: 
             f"{', '.join(rounding)}: rounded in every operation, so that its last bits depend on "
             "what a ledger has: leave the ledger out, or ask it in a run of its own"
         )
+    untimed = _UNTIMED if request.options.ledger_verify == "listing" else ""
     for source, listing in zip(request.sources, listings, strict=True):
         region = [slice(0, size) for size in source.shape]
         if listing is None or listing.modified is None or not stored_identity(source, region):
@@ -195,10 +197,13 @@ def _refuse_unkept(request: Request, listings: Sequence[Listing | None], terms: 
                 f"{source.name}: a ledger takes Zarr arrays in folders and object stores, whose "
                 "chunks can be listed with the times when they were written; several as one if "
                 f"their chunks make one grid. This one is {source.kind}, and tells none: leave "
-                "the ledger out"
+                f"the ledger out{untimed if source.remote else ''}"
             )
-        if (listing.sizes > 0)[listing.modified <= 0].any():
-            raise LedgerError(f"{source.name}: its store does not tell when chunks were written")
+        if listing.contents is None and (listing.sizes > 0)[listing.modified <= 0].any():
+            raise LedgerError(
+                f"{source.name}: its store does not tell when chunks were written: leave the "
+                f"ledger out{untimed}"
+            )
 
 
 def known_leaves(layout: Layout, blocks: Sequence[Block]) -> np.ndarray:

@@ -52,15 +52,20 @@ class Listing:
     modified: np.ndarray | None = None
     """The time when each was written, int64 over the grid, 0 where nothing is stored; None if the
     store does not tell it."""
+    contents: np.ndarray | None = None
+    """A hash of each, void over the grid, zeros of those that are not selected; None if they were
+    not read for it."""
 
 
 def joined_listings(listings: Sequence[Listing], axis: int) -> Listing:
     """Return the listing of arrays that follow each other along an axis."""
     times = [one.modified for one in listings if one.modified is not None]
+    hashes = [one.contents for one in listings if one.contents is not None]
     return Listing(
         np.concatenate([one.sizes for one in listings], axis=axis),
         max(one.newest for one in listings),
         np.concatenate(times, axis=axis) if len(times) == len(listings) else None,
+        np.concatenate(hashes, axis=axis) if len(hashes) == len(listings) else None,
     )
 
 

@@ -10,12 +10,16 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any
 
+from chunkfold.stores.transient_faults import may_pass
+
 PAGE = 1000
 """Objects that a server tells of at a time: the next page is asked for by the last one's end."""
 DEADLINE_S = 60.0
 """Longest that it may take to find out what is stored; then every chunk is asked for."""
 _FROM_ANY_KEY = ("S3Store", "GCSStore")
 """Stores that list from a key on; others bring what lies before it, too."""
+_PAUSES_S = (0.2, 1.0, 5.0)
+"""Pauses before an answer that broke off is asked for again."""
 _PAGES_AHEAD = 4
 """Pages that wait to be taken, for each part that is listed at once."""
 Entry = tuple[str, int, int]
@@ -34,7 +38,7 @@ def nanoseconds(when: datetime) -> int:
 
 
 def listed(store: Any, path: str, marks: Sequence[str] = ()) -> Iterator[Entry]:
-    """Yield every object below a path of a store of obstore's.
+    """Yield every object below a path of a store of obstore's; some twice, where answers break off.
 
     Where it lists from any key on what lies between some of them (`marks`, ascending) is listed at
     once. That takes a server that lists in the order of keys: one that does not is known by its
@@ -115,11 +119,22 @@ def _pages(store: Any, below: str, behind: str | None, deadline: float) -> Itera
     import obstore
 
     offset = None if behind is None else below + behind
-    for page in obstore.list(store, below[:-1] or None, offset=offset, chunk_size=PAGE):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"it took more than {DEADLINE_S:.0f} s to list")
-        yield [
-            (entry["path"][len(below) :], entry["size"], nanoseconds(entry["last_modified"]))
-            for entry in page
-            if entry["path"].startswith(below)
-        ]
+    for pause in (*_PAUSES_S, None):
+        try:
+            for page in obstore.list(store, below[:-1] or None, offset=offset, chunk_size=PAGE):
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"it took more than {DEADLINE_S:.0f} s to list")
+                yield [
+                    (one["path"][len(below) :], one["size"], nanoseconds(one["last_modified"]))
+                    for one in page
+                    if one["path"].startswith(below)
+                ]
+                if page and _from_any_key(store):
+                    offset = page[-1]["path"]
+        except Exception as error:
+            # obstore tries requests again, but no answer that breaks off.
+            if pause is None or time.monotonic() + pause > deadline or not may_pass(error):
+                raise
+            time.sleep(pause)
+        else:
+            return

@@ -1,7 +1,7 @@
 """Stored objects behind a network, by obstore: S3, GCS, Azure, HTTP.
 
 Requests for objects that fail by the server's or the network's fault are tried again by `flight`,
-listings by obstore, with growing pauses between.
+listings by obstore and `listing`, with growing pauses between.
 """
 
 from __future__ import annotations

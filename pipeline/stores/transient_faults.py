@@ -67,13 +67,13 @@ def _pause(state: RetryCallState) -> float:
     return wanted + _PAUSES(state)
 
 
-def _worth_it(error: BaseException) -> bool:
+def may_pass(error: BaseException) -> bool:
     """Return True if a failure may pass and the store has not retried it itself."""
     return fault_of(error) is not None and "retries" not in str(error)
 
 
 _PAUSES = wait_random_exponential(multiplier=0.2, max=10)
 TRIES = Retrying(
-    retry=retry_if_exception(_worth_it), stop=stop_after_attempt(6), wait=_pause, reraise=True
+    retry=retry_if_exception(may_pass), stop=stop_after_attempt(6), wait=_pause, reraise=True
 )
 """Number and pauses of zarr's reads from stores other than `RemoteStore`."""

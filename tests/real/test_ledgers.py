@@ -59,6 +59,15 @@ def test_a_ledger_in_s3_is_found_by_others(s3: Ceph, tmp_path: Path):
         assert told["damaged"] == []
 
 
+def test_chunks_in_s3_are_told_apart_by_their_bytes(s3: Ceph):
+    given = {"ledger_verify": "content"}
+    first = asked("s3://data/a", "sum", "s3://kept/content", **given)
+    store = ObjectStore(s3.store("data"))
+    zarr.open_array(store, path="a")[...] = VALUES  # written anew, and the same
+    again = asked("s3://data/a", "sum", "s3://kept/content", **given)
+    assert again.ledger.known == first.ledger.kept == len(first.plan.blocks)
+
+
 def test_a_damaged_object_is_computed_anew(s3: Ceph):
     place = "s3://kept/damaged"
     asked("s3://data/a", "sum", place)

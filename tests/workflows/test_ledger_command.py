@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -48,8 +49,21 @@ def test_it_is_shown_verified_and_pruned(source: Path, tmp_path: Path):
     damaged = chunkfold("ledger", "verify", tmp_path / "l", code=1)
     assert "1 partial, 1 damaged" in damaged.stdout
     assert "the checksum of an entry differs" in damaged.stderr
-    assert "removed 1 file" in chunkfold("ledger", "prune", tmp_path / "l").stdout
+    (tmp_path / "l" / ".new-1").touch()
+    os.utime(tmp_path / "l" / ".new-1", (1, 1))
+    told = chunkfold("ledger", "show", tmp_path / "l").stdout
+    assert "1 file of killed writers, which prune removes" in told
+    assert (
+        json.loads(chunkfold("ledger", "show", tmp_path / "l", "--json").stdout)["abandoned"] == 1
+    )
+    assert "removed 2 files" in chunkfold("ledger", "prune", tmp_path / "l").stdout
     assert list((tmp_path / "l").iterdir()) == []
+
+
+def test_a_plan_makes_no_ledger(source: Path, tmp_path: Path):
+    planned = chunkfold("plan", source, "--op", "mean", "--ledger", tmp_path / "l")
+    assert "has 0 of 1 block" in planned.stdout
+    assert not (tmp_path / "l").exists()
 
 
 @pytest.mark.parametrize(

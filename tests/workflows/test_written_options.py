@@ -54,6 +54,7 @@ SAMPLES: dict[str, tuple[str, str, Any]] = {
     "on_missing_chunk": ("--on-missing-chunk stop", 'limits.on_missing_chunk = "stop"', "stop"),
     "decode": ("--decode host", 'limits.decode = "host"', "host"),
     "ledger": ("--ledger s3://b/l", 'limits.ledger = "s3://b/l"', "s3://b/l"),
+    "ledger_verify": ("--ledger-verify content", 'limits.ledger_verify = "content"', "content"),
     "trust_ledger": ("--trust-ledger", "limits.trust_ledger = true", True),
     "variant": ("--variant tree", 'limits.variant = "tree"', "tree"),
 }  # fmt: skip

@@ -49,6 +49,7 @@ def ledger_command() -> None:
 def _show(place: str, *, trusted: bool, as_json: bool) -> None:
     """List the sources and reductions that it has partials of."""
     ledger = Ledger.at(place, trusted=trusted, create=False)
+    abandoned = len(ledger.abandoned())
     blocks, nbytes, newest = Counter[Any](), Counter[Any](), dict[Any, datetime]()
     for _, written, note in ledger.notes():
         name = note.source, note.what.partition(" of [")[0]
@@ -68,6 +69,7 @@ def _show(place: str, *, trusted: bool, as_json: bool) -> None:
         ]
         sizes = ledger.sizes()
         told = {"ledger": ledger.name, "segments": len(sizes), "bytes": sum(sizes.values())}
+        told["abandoned"] = abandoned
         click.echo(json_text({**told, "sources": rows, **_damage(ledger.damaged)}, indent=2))
         return
     made = table("source", "reductions", "#partials", "#of data", "newest")
@@ -81,6 +83,8 @@ def _show(place: str, *, trusted: bool, as_json: bool) -> None:
         f"{counted(len(ledger), 'partial')} in {counted(len(sizes), 'file')} of "
         f"{size_text(sum(sizes.values()))}"
     )
+    if abandoned:
+        click.echo(f"{counted(abandoned, 'file')} of killed writers, which prune removes")
     _tell(ledger.damaged)
 
 
@@ -110,7 +114,10 @@ def _verify(place: str, *, trusted: bool, as_json: bool) -> None:
     help="Remove files that were written longer ago, such as '90d' or '12h'.",
 )
 def _prune(place: str, older_than: str | None, *, trusted: bool) -> None:
-    """Remove what is damaged; with --older-than also what is old. Sound entries are kept."""
+    """Remove what is damaged; with --older-than also what is old. Sound entries are kept.
+
+    Files of writers that were killed more than an hour ago are removed, too.
+    """
     age = None if older_than is None else timedelta(seconds=_seconds(older_than))
     removed = prune(Ledger.at(place, trusted=trusted, create=False), older_than=age)
     click.echo(f"removed {counted(len(removed), 'file')}")

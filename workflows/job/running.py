@@ -185,7 +185,7 @@ def _prune(job: Job) -> None:
     if job.limits.ledger is None or job.limits.ledger_keep is None:
         return
     try:
-        ledger = Ledger.at(job.limits.ledger, trusted=job.limits.trust_ledger, create=False)
+        ledger = Ledger.at(job.limits.ledger, trusted=job.limits.trust_ledger)
         prune(ledger, older_than=timedelta(seconds=job.limits.ledger_keep))
     except (LedgerError, OSError) as error:
         message = f"old files of the ledger {job.limits.ledger} are not removed: {error}"

@@ -6,6 +6,7 @@ import os
 import pickle
 import random
 import stat
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -225,6 +226,37 @@ def test_old_files_are_pruned_and_new_ones_stay(tmp_path: Path):
     assert prune(ledger, older_than=timedelta(hours=1)) == []
     assert len(prune(ledger, older_than=timedelta(0))) == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_killed_writers_left_is_pruned_when_nobody_can_still_write_it(tmp_path: Path):
+    ledger = Ledger.at(str(tmp_path))
+    ledger.write([entry(1)])
+    for name, hours in ((".new-old", 2), (".new-now", 0.5), ("other", 2)):
+        (tmp_path / name).touch()
+        then = time.time() - 3600 * hours
+        os.utime(tmp_path / name, (then, then))
+    assert ledger.abandoned() == [".new-old"]
+    assert prune(ledger) == [".new-old"]
+    assert {".new-now", "other"} < {file.name for file in tmp_path.iterdir()}
+    assert_is(ledger.read(entry(1).key, ["c"]), 1)
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_the_first_file_makes_the_folder(tmp_path: Path, trusted: bool):
+    ledger = Ledger.at(str(tmp_path / "a" / "l"), trusted=trusted)
+    ledger.refresh()
+    assert list(tmp_path.iterdir()) == []
+    ledger.write([entry(1)])
+    assert_is(Ledger.at(str(tmp_path / "a" / "l")).read(entry(1).key, ["c"]), 1)
+
+
+def test_a_place_that_others_made_theirs_meanwhile_is_not_written_to(tmp_path: Path):
+    ledger = Ledger.at(str(tmp_path / "l"))
+    (tmp_path / "l").mkdir()
+    (tmp_path / "l").chmod(0o777)
+    with pytest.raises(OSError, match="others may write to"):
+        ledger.write([entry(1)])
+    assert list((tmp_path / "l").iterdir()) == []
 
 
 def test_pipes_links_and_others_files_are_not_read(tmp_path: Path):

@@ -12,7 +12,8 @@ import pytest
 from tests.house import entered_elsewhere, measured
 
 BOUNDS = {
-    "modules": 456,  # lent_memory: devices that others use too; aligned_runs: ledgers
+    # lent_memory: devices that others use too; aligned_runs: ledgers; written_tiles: pyramids go on
+    "modules": 457,
     "module names that stand twice": 6,
     "functions in two modules": 7,
     "docstrings in dialect": 0,

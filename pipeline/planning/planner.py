@@ -243,10 +243,13 @@ def _planned(
         costs, decoded = costs * ~passed, decoded * ~passed
     leaving, streamed = result_bytes(request, layout), request.streamed
     whole = request.keeping or (streamed is not None and streamed.coarser > 0)
+    results = leaving / max(1.0, float(costs.sum()))
     blocks: tuple[Block, ...] = ()
     if layout.elements and ledger is not None:
         cut = LedgerCut.of(ledger, request, questions, listings, terms)
-        blocks = cut.blocks(costs, stored.unstored, terms.workers, partial_bytes, whole=whole)
+        blocks = cut.blocks(
+            costs, stored.unstored, terms.workers, partial_bytes, results=results, whole=whole
+        )
         decoded = decoded * ~known_leaves(layout, blocks)
     elif layout.elements:
         blocks = cut_blocks(
@@ -255,7 +258,7 @@ def _planned(
             terms.workers,
             partial_bytes,
             with_data=not all(source.travels for source in sources),
-            results=leaving / max(1.0, float(costs.sum())),
+            results=results,
             whole=whole,
             passed=passed,
             fed=block_bytes(request, terms, most_of_leaf),
@@ -266,7 +269,7 @@ def _planned(
     at_once = most_at_once(request, questions, terms, tree, len(runs), readers, leaving, most)
     if not at_once.by_rows:
         questions = foldings_with(questions, rows_first=False)
-    if ledger is not None:  # which keeps partials, not results
+    if ledger is not None and not request.staged:  # it keeps partials, not results
         questions = foldings_with(questions, finishing=None)
     return Plan(
         request=request,

@@ -28,6 +28,8 @@ from chunkfold.events import Event, RunStarted
 from chunkfold.planning import blocks, planner, spans
 from chunkfold.workflows import chunk_writers, zarr_tiles
 from chunkfold.workflows.cli.common_options import or_skipped
+from chunkfold.workflows.normalize import apply, normalization
+from chunkfold.workflows.normalized_parts import PartWriter
 from chunkfold.workflows.pyramid import pyramid
 from tests.ledgers import aged, files
 from tests.workflows.test_cli import chunkfold
@@ -140,6 +142,7 @@ def test_what_was_written_is_neither_read_nor_written_again(
     assert len(kept) > len(before) // 2
 
 
+@pytest.mark.short
 def test_kills_at_random_moments_change_no_byte(source: Path, tmp_path: Path):
     given = {"levels": 4}
     expected, every = undisturbed(source, tmp_path, **given)
@@ -218,6 +221,7 @@ def test_what_is_not_of_the_same_elements_and_question_is_made_anew(
         assert 0 < read <= most + IN_FLIGHT
 
 
+@pytest.mark.short
 def test_a_chunk_that_was_replaced_and_came_back_is_made_anew(source: Path, tmp_path: Path):
     """Between two kills its tile was overwritten: what the first run noted of it is gone."""
     out, ledger, given = tmp_path / "b.zarr", tmp_path / "l", {"levels": 3}
@@ -301,3 +305,94 @@ def test_what_no_run_can_go_on_with_is_refused(source: Path, tmp_path: Path, out
     )
     with pytest.raises(PlanError, match=f"ledger is given, but .*{says}.*: leave the ledger out"):
         pyramid(source, out, 2, "max" if "://" in out else own, ledger=tmp_path / "l")
+
+
+_APPLIED = """
+import os, signal, sys, time
+from chunkfold.workflows import normalized_parts
+from chunkfold.workflows.normalize import apply, normalization
+normalized_parts.NOTED_EVERY_S = float(sys.argv[5])
+source, out, ledger, after = *sys.argv[1:4], int(sys.argv[4])
+found, count, ended = normalization(source), 0, normalized_parts.NotedParts.ended
+def told(self, box):
+    global count
+    ended(self, box)
+    count += 1
+    if count == after:
+        os.kill(os.getpid(), signal.SIGKILL)
+normalized_parts.NotedParts.ended = told
+apply(source, found, out, ledger=ledger)
+"""
+PARTS = 13 * 16
+
+
+def applied(source: Path, out: Path, ledger: Path, monkeypatch: pytest.MonkeyPatch, by: str) -> int:
+    """Apply a normalization with a ledger; return how many parts were written."""
+    calls, write = itertools.count(), PartWriter.__call__
+    with monkeypatch.context() as patch:
+        patch.setattr(PartWriter, "__call__", lambda own, box: (next(calls), write(own, box))[1])
+        apply(source, normalization(source, by=by), out, ledger=ledger)
+    return next(calls)
+
+
+def killed_applying(source: Path, out: Path, ledger: Path, after: int, every: float = 0.0) -> None:
+    told = [sys.executable, "-c", _APPLIED, source, out, ledger, after, every]
+    ended = subprocess.run([*map(str, told)], check=False, timeout=120, capture_output=True)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    assert not out.exists()
+
+
+@pytest.mark.short
+def test_a_normalized_array_is_gone_on_with(source: Path, tmp_path: Path, monkeypatch):
+    out, ledger = tmp_path / "b.zarr", tmp_path / "l"
+    assert applied(source, tmp_path / "c.zarr", tmp_path / "m", monkeypatch, "mean-std") == PARTS
+    killed_applying(source, out, ledger, 60)
+    killed_applying(source, out, ledger, 60, every=1e9)  # which notes nothing
+    assert applied(source, out, ledger, monkeypatch, "mean-std") == PARTS - 60
+    assert_same(out, tmp_path / "c.zarr")
+
+
+def _restored(source: Path, tmp_path: Path) -> None:
+    """Let a run that is killed overwrite a part; then put its chunk back."""
+    chunk, before = source / "c" / "0" / "0", (source / "c" / "0" / "0").read_bytes()
+    zarr.open_array(str(source))[0:16, 0:16] = zarr.open_array(str(source))[0:16, 0:16][::-1]
+    os.utime(chunk, (1.65e9, 1.65e9))  # mean and deviation stay the same
+    killed_applying(source, tmp_path / "b.zarr", tmp_path / "l", 10)
+    chunk.write_bytes(before)
+    os.utime(chunk, (1.7e9, 1.7e9))
+
+
+@pytest.mark.parametrize(
+    ("change", "by", "written"),
+    [
+        (_restored, "mean-std", PARTS - 150 - 10 + 2),
+        (_damaged, "mean-std", None),
+        (_another_ledger, "mean-std", PARTS),
+        (_changed, "mean-std", PARTS),
+        (None, "min-max", PARTS),
+    ],
+    ids=["restored", "damaged", "ledger", "changed", "question"],
+)
+def test_parts_of_other_chunks_or_normalizations_are_written_anew(
+    source: Path, tmp_path: Path, monkeypatch, change: Any, by: str, written: int | None
+):
+    out, ledger = tmp_path / "b.zarr", tmp_path / "l"
+    killed_applying(source, out, ledger, 150)
+    if change is not None:
+        change(source, tmp_path)
+    applied(source, tmp_path / "c.zarr", tmp_path / "m", monkeypatch, by)
+    found = applied(source, out, ledger, monkeypatch, by)
+    assert found == written if written is not None else found > PARTS - 150
+    assert_same(out, tmp_path / "c.zarr")
+
+
+def test_the_command_goes_on_with_a_normalized_array(source: Path, tmp_path: Path):
+    out, ledger = tmp_path / "b.zarr", tmp_path / "l"
+    words = ("normalize", source, "--apply", out, "-q", "--ledger", ledger)
+    killed_applying(source, out, ledger, 100)
+    (staging,) = tmp_path.glob(".b.zarr.*-*")
+    before = {one.name: one.stat().st_mtime_ns for one in (staging / "b.zarr/c/0").iterdir()}
+    chunkfold(*words)
+    assert before == {one.name: one.stat().st_mtime_ns for one in (out / "c/0").iterdir()}
+    chunkfold("normalize", source, "--apply", tmp_path / "c.zarr", "-q")
+    assert_same(out, tmp_path / "c.zarr")

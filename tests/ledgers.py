@@ -24,6 +24,12 @@ def aged(folder: Path, then: float = THEN) -> None:
             os.utime(file, (then, then))
 
 
+def files(folder: Path) -> dict[str, bytes]:
+    """Return all files of a folder."""
+    found = (one for one in folder.rglob("*") if one.is_file())
+    return {str(one.relative_to(folder)): one.read_bytes() for one in found}
+
+
 def stored(path: Path, values: np.ndarray, chunks: tuple[int, ...], **given: Any) -> zarr.Array:
     """Store an array, whose chunks are old."""
     made = zarr.create_array(path, shape=values.shape, chunks=chunks, dtype=values.dtype, **given)

@@ -12,7 +12,9 @@ import pytest
 from tests.house import entered_elsewhere, measured
 
 BOUNDS = {
-    "modules": 457,  # lent_memory: shared devices; aligned_runs, chunk_contents: ledgers
+    # lent_memory: devices that others use too; aligned_runs, chunk_contents, unmet_conditions,
+    # possible_truths: ledgers; written_tiles, normalized_parts: outputs that are gone on with
+    "modules": 461,
     "module names that stand twice": 6,
     "functions in two modules": 7,
     "docstrings in dialect": 0,

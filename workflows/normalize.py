@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -14,30 +13,32 @@ import zarr
 from distributed import Client
 
 from chunkfold.api import submit
-from chunkfold.boxes import Slices
-from chunkfold.errors import ChunkError, OutputError, PlanError
+from chunkfold.errors import PlanError
 from chunkfold.events import OnEvent
-from chunkfold.kernels import Packing
+from chunkfold.ledger.ledger import Ledger
 from chunkfold.planning.option_table import Keywords
 from chunkfold.planning.options import Options
 from chunkfold.planning.request import Request
 from chunkfold.planning.resolve import asked
+from chunkfold.planning.span_keys import canonical, hashed
 from chunkfold.results.attributes import carried_attributes
 from chunkfold.results.quantities import Quantity
 from chunkfold.sources.axis_names import axis_names, axis_numbers, normalized_axes
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.opening import open_source, open_zarr
 from chunkfold.sources.source import Source
+from chunkfold.sources.stored_identity import stored_identity
 from chunkfold.workflows.channels import MEASURES, Normalization
+from chunkfold.workflows.normalized_parts import NotedParts, PartWriter, parts_of
 from chunkfold.workflows.outputs import (
     check_output,
     is_remote,
-    naming,
     refuse_sources,
     shown,
     staged,
 )
 from chunkfold.workflows.results import normalization_json
+from chunkfold.workflows.staging_folder import StagedOutput, is_kept
 from chunkfold.workflows.window import in_window
 
 
@@ -178,6 +179,8 @@ def apply(
     dtype: Any = "float32",
     *,
     overwrite: bool = False,
+    ledger: str | os.PathLike[str] | None = None,
+    trust_ledger: bool = False,
 ) -> Any:
     """Write `(source - offset) / scale` into a new Zarr array, chunk by chunk, by Dask.
 
@@ -193,6 +196,9 @@ def apply(
         Of the new array: a float's.
     overwrite
         Whether what is there goes, once the new array is made.
+    ledger, trust_ledger
+        As `chunkfold.reduce` has them: a call that ends early leaves what it wrote in a hidden
+        folder beside `out`, and the next one with the same ledger goes on with it.
 
     Returns
     -------
@@ -219,66 +225,37 @@ def apply(
         shape[found.channels] = -1
     offset, scale = found.offset.reshape(shape), found.scale.reshape(shape)
     packing = packing_of(opened) if found.mask_and_scale else None
-    with staged(out, overwrite=overwrite) as made:
-        target = zarr.create_array(
-            str(made),
-            shape=opened.shape,
-            chunks=opened.chunks,
-            shards=opened.shards,
-            dtype=made_of,
-            attributes=carried_attributes(
-                [opened], Quantity(), made_of, unpacked=found.mask_and_scale
-            )
-            | {"chunkfold": normalization_json(found)},
-            dimension_names=axis_names(opened, range(len(shape))),
-        )
-        # Whole objects at a time: two writers of one shard would undo each other's work.
-        boxes = _boxes(opened.shape, opened.shards or opened.chunks)
-        in_window(_Writer(opened, target, out, offset, scale, packing), boxes)
-    return zarr.open_array(str(out), mode="r")
-
-
-@dataclass(frozen=True)
-class _Writer:
-    """Writes boxes of normalized values."""
-
-    source: Source
-    target: Any
-    out: str | Path
-    """The output's place once it is complete."""
-    offset: np.ndarray
-    """Offsets, with as many axes as the array, of length 1 except for channels; so is `scale`."""
-    scale: np.ndarray
-    packing: Packing | None
-
-    def __call__(self, box: Slices) -> None:
-        try:
-            self._write(box)
-        except OutputError:
-            raise
-        except Exception as error:
-            place = ", ".join(f"{along.start}:{along.stop}" for along in box)
-            raise ChunkError(
-                f"{self.source.name}: [{place}] cannot be read, or not written "
-                f"({type(error).__name__}: {error})"
-            ) from error
-
-    def _write(self, box: Slices) -> None:
-        values = self.source.part(box)
-        if self.packing is not None:
-            values = self.packing.values(values)
-        part = tuple(
-            slice(None) if n == 1 else along
-            for along, n in zip(box, self.offset.shape, strict=True)
-        )
-        normalized = (np.asarray(values, np.float64) - self.offset[part]) / self.scale[part]
-        with naming(self.out):
-            self.target[box] = normalized
-
-
-def _boxes(shape: Sequence[int], lengths: Sequence[int]) -> Iterator[Slices]:
-    along = (
-        [slice(at, min(at + step, n), 1) for at in range(0, n, step)]
-        for n, step in zip(shape, lengths, strict=True)
+    attributes = carried_attributes([opened], Quantity(), made_of, unpacked=found.mask_and_scale)
+    attributes |= {"chunkfold": normalization_json(found)}
+    place, names = (
+        stored_identity(opened, [slice(0, n) for n in opened.shape]),
+        axis_names(opened, range(len(shape))),
     )
-    return itertools.product(*along)
+    told = [version("chunkfold"), place, opened.shape, names, made_of, attributes]
+    question = "" if ledger is None else hashed(canonical(told).encode()).hex()
+    with staged(out, overwrite=overwrite, question=question) as made:
+        if is_kept(made):
+            target = zarr.open_array(str(made), mode="r+")
+        else:
+            target = zarr.create_array(
+                str(made),
+                shape=opened.shape,
+                chunks=opened.chunks,
+                shards=opened.shards,
+                dtype=made_of,
+                attributes=attributes,
+                dimension_names=names,
+            )
+        writer, parts = PartWriter(opened, target, out, offset, scale, packing), parts_of(opened)
+        if ledger is None:
+            in_window(writer, parts)
+        else:
+            kept = Ledger.at(os.fspath(ledger), trusted=trust_ledger)
+            noted = NotedParts(kept, opened, StagedOutput.at(made, question))
+            try:
+                in_window(writer, filter(noted.lacks, parts), noted.ended)
+            except BaseException as error:
+                noted.flush()
+                error.add_note(f"what was written is kept in {made.parent}, and {kept.name} has it")
+                raise
+    return zarr.open_array(str(out), mode="r")

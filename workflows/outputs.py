@@ -17,7 +17,14 @@ from chunkfold.redaction import shown_address
 from chunkfold.sources.source import Source
 from chunkfold.stores.addresses import is_zarr
 from chunkfold.workflows.placing import move, put
-from chunkfold.workflows.staging_folder import before_of, clear_staging, staging_folder
+from chunkfold.workflows.staging_folder import (
+    before_of,
+    clear_staging,
+    is_kept,
+    leave_staged,
+    resumed_folder,
+    staging_folder,
+)
 from chunkfold.workflows.uploads import EXISTS, check_remote, upload
 
 FORMATS = {
@@ -88,7 +95,7 @@ def check_writable(out: str | Path, *, overwrite: bool = False) -> None:
         raise PlanError(f"output {str(out)!r} names no file")
     if re.match(r"\w+:/", str(path)):
         raise PlanError(f"output {path} is a URL; this one is to be a local file or folder")
-    clear_staging(path)
+    clear_staging(path, kept=True)
     if os.path.lexists(path):
         if not overwrite:
             raise PlanError(f"output {path} {EXISTS}")
@@ -139,8 +146,14 @@ def _full(error: BaseException | None) -> int | None:
 
 
 @contextmanager
-def staged(out: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
+def staged(out: str | Path, *, overwrite: bool = False, question: str = "") -> Iterator[Path]:
     """Yield where to write an output; it takes its place once all of it is there.
+
+    Parameters
+    ----------
+    question
+        Hash of all that a local output is made of, but for elements, if a run goes on with what
+        one with the same question kept there (`StagedOutput`).
 
     Raises
     ------
@@ -151,11 +164,12 @@ def staged(out: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
     """
     remote = is_remote(out)
     path = Path(PurePosixPath(str(out)).name) if remote else Path(out)
-    with naming(out), _folder_of(path, remote=remote) as folder:
+    with naming(out), _folder_of(path, question, remote=remote) as folder:
         done = False
         try:
             made = folder / path.name
             yield made
+            leave_staged(made)
             if remote:
                 upload(made, str(out), overwrite=overwrite)
             else:
@@ -165,7 +179,8 @@ def staged(out: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
             if done:  # nobody writes to it any more
                 shutil.rmtree(folder, ignore_errors=True)
             before = before_of(folder, path)
-            if os.path.lexists(path) or not os.path.lexists(before):  # else it is not put back yet
+            aside = os.path.lexists(before) and not os.path.lexists(path)  # it is not put back yet
+            if not (aside or is_kept(made)):
                 _remove(folder)
 
 
@@ -216,10 +231,12 @@ def _may_go(folder: Path) -> bool:
     return is_zarr(folder) or not any(folder.iterdir())
 
 
-def _folder_of(path: Path, *, remote: bool) -> AbstractContextManager[Path]:
+def _folder_of(path: Path, question: str, *, remote: bool) -> AbstractContextManager[Path]:
     """Make a folder for an output: beside it if it is local, so that it moves into place whole."""
     if remote:
         return nullcontext(Path(tempfile.mkdtemp(prefix="chunkfold-")))
+    if question:
+        return resumed_folder(path, question)
     clear_staging(path)
     return staging_folder(path)
 

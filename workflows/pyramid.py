@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Unpack
@@ -32,6 +33,7 @@ from chunkfold.workflows.ome_channels import shown
 from chunkfold.workflows.outputs import moved, staged
 from chunkfold.workflows.pyramid_checks import Histogram, LevelFactor
 from chunkfold.workflows.pyramid_plan import CHANNELS, STATISTICS, Pyramid, plan_pyramid
+from chunkfold.workflows.staging_folder import StagedOutput, leave_staged
 from chunkfold.workflows.zarr_tiles import ZarrTiles
 
 _METHOD = "chunkfold.workflows.pyramid"
@@ -120,13 +122,14 @@ def write_pyramid(
         If the reduction fails; nothing is then written.
     """
     if not made.beside:
-        with staged(out, overwrite=overwrite) as folder:
+        with staged(out, overwrite=overwrite, question=made.question) as folder:
             run = _run(made, folder, out, client, on_event)
             _tell(zarr.open_group(str(folder), mode="a"), made, run)
         return open_node(out)
     place = Path(out) / _STAGING  # within the group, so that levels are renamed into place
-    with staged(place, overwrite=True) as folder:
+    with staged(place, overwrite=True, question=made.question) as folder:
         run = _run(made, folder, out, client, on_event)
+        leave_staged(folder)
         group = zarr.open_group(str(out), mode="a")
         gone = coarser_levels(group.attrs, _METHOD, int(made.paths[-1])) if overwrite else []
         before = images(group.attrs)
@@ -150,6 +153,10 @@ def _run(
     made: Pyramid, folder: Path, out: str | Path, client: Client | None, on_event: OnEvent | None
 ) -> Run:
     chunks = made.request.sources[0].chunks
+    request, kept = made.request, StagedOutput.at(folder, made.question)
+    assert request.streamed is not None
+    if made.question:
+        request = replace(request, streamed=replace(request.streamed, staged=kept.name))
     tiles = ZarrTiles(
         folder,
         out,
@@ -157,8 +164,9 @@ def _run(
         lambda shape: tuple(min(a, b) for a, b in zip(chunks, shape, strict=True)),
         made.image.names,
         compressors_of(made.request.sources[0]),
+        kept.keep,
     )
-    run = stream(made.request, tiles, client=client, on_event=on_event)
+    run = stream(request, tiles, client=client, on_event=on_event)
     run.result()
     return run
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from chunkfold.errors import PlanError
 from chunkfold.kernels.catalogue.histograms import histogram
 from chunkfold.kernels.catalogue.named import is_known
 from chunkfold.kernels.monoid.monoid import Monoid
+from chunkfold.planning.option_table import Op
 from chunkfold.planning.request import Request
 from chunkfold.sources.axis_names import axis_numbers
 from chunkfold.sources.source import Source
 from chunkfold.workflows.ome import VERSION
+from chunkfold.workflows.outputs import is_remote, shown
 
 LevelFactor = int | Mapping[int | str, int]
 Histogram = bool | Sequence[float]
@@ -84,6 +87,26 @@ def refuse_op(request: Request, name: str) -> None:
         raise PlanError(f"{name} returns positions, or may depend on them: a level has none")
     if len(request.sources) > 1 or (monoid.inputs > 1 and is_known(monoid) and not monoid.weights):
         raise PlanError(f"{name} takes {monoid.inputs} arrays; a pyramid is of one image")
+
+
+def refuse_unresumable(op: Op, out: str | Path) -> None:
+    """Refuse a ledger for levels that another run would not know to be the same, or not find.
+
+    Raises
+    ------
+    PlanError
+        If they are such.
+    """
+    if not isinstance(op, str):
+        raise PlanError(
+            f"ledger is given, but {op.name} is a declaration of yours, and nothing tells whether "
+            "its functions are the same in another run: leave the ledger out"
+        )
+    if is_remote(out):
+        raise PlanError(
+            f"ledger is given, but output {shown(out)} is a URL, and a run goes on only with "
+            "levels in a local folder: leave the ledger out, or write to a folder"
+        )
 
 
 def refuse_levels(request: Request, factors: Sequence[int], levels: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -12,8 +13,10 @@ from chunkfold.planning.option_table import Keywords, Op
 from chunkfold.planning.options import options_of
 from chunkfold.planning.request import Request, Streamed
 from chunkfold.planning.resolve import asked
+from chunkfold.planning.span_keys import canonical, component_ids, hashed
 from chunkfold.sources.opening import open_node, open_source
 from chunkfold.sources.source import Source
+from chunkfold.sources.stored_identity import stored_identity
 from chunkfold.workflows.ome import Image, image_of, refuse_other_version
 from chunkfold.workflows.ome_channels import apart
 from chunkfold.workflows.outputs import (
@@ -31,6 +34,7 @@ from chunkfold.workflows.pyramid_checks import (
     refuse_levels,
     refuse_no_labels,
     refuse_op,
+    refuse_unresumable,
     windows_of,
 )
 
@@ -73,6 +77,23 @@ class Pyramid:
             first = int(self.own) + 1
         assert self.request.streamed is not None
         return tuple(str(first + n) for n in range(self.request.streamed.levels))
+
+    @property
+    def question(self) -> str:
+        """Hash of all that the levels are made of, but for elements; empty without a ledger."""
+        options, (source,) = self.request.options, self.request.sources
+        if options.ledger is None:
+            return ""
+        told = [
+            metadata.version("chunkfold"),
+            stored_identity(source, [slice(0, size) for size in source.shape]),
+            (source.shape, self.image.names),
+            (self.op, self.factors, self.paths, self.request.streamed),
+            component_ids(self.request.bound().accumulator),
+            (options.ddof, options.min_count, options.initial, options.on_bad_chunk),
+            [(one.axes, one.values) for one in self.request.held],
+        ]
+        return hashed(canonical(told).encode()).hex()
 
     @property
     def own(self) -> str:
@@ -140,6 +161,8 @@ def plan_pyramid(
     )
     beside = opened.local_path is not None and _same(Path(opened.local_path).parent, out)
     made = Pyramid(request, image, factors, beside, "mode" if modes else name)
+    if request.options.ledger is not None:
+        refuse_unresumable(op, out)
     _check_out(made, out, overwrite=overwrite)
     return made
 

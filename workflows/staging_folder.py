@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import glob
 import hashlib
@@ -10,12 +11,17 @@ import platform
 import shutil
 import tempfile
 import time
+import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+
+from chunkfold.kernels.cache.entries import put_whole
 
 _UNLOCKED_S = 60.0
 """An empty folder of a living process that is younger may be about to be locked."""
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 @contextmanager
@@ -33,23 +39,111 @@ def staging_folder(path: Path) -> Iterator[Path]:
         os.close(descriptor)
 
 
+@dataclass(frozen=True)
+class StagedOutput:
+    """An output in its staging folder, which the next run with the same question may go on with."""
+
+    made: Path
+    """Its place there."""
+    question: str
+    """Hash of all that it is made of, but for elements."""
+    name: str
+    """The name that no other has, by which a ledger knows it."""
+
+    @classmethod
+    def at(cls, made: Path, question: str) -> StagedOutput:
+        """Return an output with the name that it was given before, if it was."""
+        known, _, name = _noted(made).partition(" ")
+        return cls(made, question, name if known == question and name else uuid.uuid4().hex)
+
+    def keep(self) -> None:
+        """Keep it for another run, with all that was written to it, though the host may fail."""
+        if not is_kept(self.made):
+            put_whole(_note(self.made), f"{self.question} {self.name}".encode(), synced=True)
+        descriptor = os.open(self.made, os.O_RDONLY)
+        try:
+            if ctypes.CDLL(None, use_errno=True).syncfs(descriptor):
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number), str(self.made))
+        finally:
+            os.close(descriptor)
+
+
+def leave_staged(made: Path) -> None:
+    """Keep an output for no other run: it is about to take its place."""
+    _note(made).unlink(missing_ok=True)
+
+
+def is_kept(made: Path) -> bool:
+    """Return True if another run may go on with an output."""
+    return bool(_noted(made))
+
+
+def _note(made: Path) -> Path:
+    return made.with_name(f"{made.name}.staged")
+
+
+def _noted(made: Path) -> str:
+    """Return the question and the name of an output that outlives its run; "" of others."""
+    try:
+        return _note(made).read_text()
+    except (OSError, ValueError):
+        return ""
+
+
+@contextmanager
+def resumed_folder(path: Path, question: str) -> Iterator[Path]:
+    """Lock the folder of an output that a run with the same question left; else make one."""
+    clear_staging(path, kept=True)  # what was set aside is put back
+    with ExitStack() as stack:
+        for folder in _folders(path):
+            if (descriptor := _taken_over(folder / path.name, question)) is not None:
+                stack.callback(os.close, descriptor)
+                break
+        else:
+            folder = stack.enter_context(staging_folder(path))
+        clear_staging(path)
+        yield folder
+
+
+def _taken_over(made: Path, question: str) -> int | None:
+    """Lock the folder of an output; return its descriptor, or None if it is no such output."""
+    if _noted(made).partition(" ")[0] != question:
+        return None
+    try:
+        descriptor = os.open(made.parent, _FOLDER)
+    except OSError:  # it went meanwhile
+        return None
+    if not _lock(descriptor):
+        os.close(descriptor)
+        return None
+    for half in made.rglob("*.partial"):  # as zarr calls what it has not written whole
+        half.unlink()
+    return descriptor
+
+
 def before_of(folder: Path, path: Path) -> Path:
     """Return where an output is set aside while another takes its place."""
     return folder / f"{path.name}.before"
 
 
-def clear_staging(path: Path) -> None:
+def clear_staging(path: Path, *, kept: bool = False) -> None:
     """Remove folders of an output in which commands were killed, on this machine.
 
-    What was set aside in one of them is put back, if nothing has taken its place.
+    What was set aside in one of them is put back, if nothing has taken its place. If `kept`, those
+    stay that a run may go on with.
     """
-    for folder in path.parent.glob(f"{glob.escape(_prefix(path))}*"):
+    for folder in _folders(path):
         with suppress(OSError):  # it went meanwhile, or is another's
-            _clear(folder, path)
+            _clear(folder, path, kept=kept)
 
 
-def _clear(folder: Path, path: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+def _folders(path: Path) -> list[Path]:
+    return list(path.parent.glob(f"{glob.escape(_prefix(path))}*"))
+
+
+def _clear(folder: Path, path: Path, *, kept: bool) -> None:
+    descriptor = os.open(folder, _FOLDER)
     try:
         locked = _lock(descriptor)
         young = time.time() - os.fstat(descriptor).st_mtime < _UNLOCKED_S
@@ -59,7 +153,8 @@ def _clear(folder: Path, path: Path) -> None:
         before = before_of(folder, path)
         if os.path.lexists(before) and not os.path.lexists(path):
             before.rename(path)
-        shutil.rmtree(folder, ignore_errors=True)
+        if not (kept and is_kept(folder / path.name)):
+            shutil.rmtree(folder, ignore_errors=True)
     finally:
         os.close(descriptor)
 

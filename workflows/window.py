@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -24,11 +24,14 @@ _LOOK_EVERY_S = 0.5
 """Seconds between checks of the workers while no call ends."""
 
 
-def in_window(call: Callable[[T], None], items: Iterable[T]) -> None:
+def in_window(
+    call: Callable[[T], None], items: Iterable[T], ended: Callable[[T], None] = lambda _: None
+) -> None:
     """Make a call for each item, on the current Dask client if there is one, else on threads.
 
-    However it ends, none is under way afterwards: a graph of all of them could not be taken back,
-    for Dask's scheduler forgets a cancellation that comes while it lays a graph out.
+    `ended` is told, by this thread, each item whose call has ended well. However all of it ends, no
+    call is under way afterwards: a graph of all of them could not be taken back, for Dask's
+    scheduler forgets a cancellation that comes while it lays a graph out.
 
     Raises
     ------
@@ -42,14 +45,16 @@ def in_window(call: Callable[[T], None], items: Iterable[T]) -> None:
         makers: _Makers = _Workers(get_client())
     except ValueError:
         makers = _Threads()
-    begun = set[Future[None]]()
+    begun = dict[Future[None], T]()
     try:
         for item in items:
-            begun.add(makers.begin(partial(call, item)))
+            begun[makers.begin(partial(call, item))] = item
             if len(begun) >= makers.window:
-                begun -= _ended(makers, begun)
+                for one in _ended(makers, begun):
+                    ended(begun.pop(one))
         while begun:
-            begun -= _ended(makers, begun)
+            for one in _ended(makers, begun):
+                ended(begun.pop(one))
     finally:
         deadline = time.monotonic() + _SETTLE_DEADLINE_S
         while wait(begun, _LOOK_EVERY_S).not_done and time.monotonic() < deadline:
@@ -58,7 +63,7 @@ def in_window(call: Callable[[T], None], items: Iterable[T]) -> None:
         makers.stop()
 
 
-def _ended(makers: _Makers, begun: set[Future[None]]) -> set[Future[None]]:
+def _ended(makers: _Makers, begun: Collection[Future[None]]) -> set[Future[None]]:
     """Wait for some to end."""
     clock = SuspendClock()
     stall, absent = wait_seconds("chunkfold.run.stall"), wait_seconds("chunkfold.workers.absent")

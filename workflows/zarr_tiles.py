@@ -35,6 +35,8 @@ class _Open:
     values: np.ndarray
     left: int
     """Results that are still to come."""
+    unsettled: bool = True
+    """True if some came since it was written."""
 
 
 class ZarrTiles:
@@ -54,6 +56,8 @@ class ZarrTiles:
         Of the arrays' axes; None: those of the source's.
     compressors
         Of their chunks, as zarr has them.
+    last
+        Returns when all that is written outlives this process, and its host.
     """
 
     def __init__(
@@ -64,6 +68,7 @@ class ZarrTiles:
         chunks: Callable[[tuple[int, ...]], tuple[int, ...]] | None = None,
         names: Sequence[str | None] | None = None,
         compressors: Any = "auto",
+        last: Callable[[], None] = lambda: None,
     ) -> None:
         self._folder, self._out, self._called = folder, out, called
         self._chunks, self._names, self._compressors = chunks, names, compressors
@@ -73,7 +78,7 @@ class ZarrTiles:
         self._written: dict[_Key, int] = {}
         """Results that are still to come of chunks that were written before they were whole."""
         self._farthest: dict[str, Any] = {}
-        self._writers = ChunkWriters(MOST_OPEN)
+        self._writers, self._last = ChunkWriters(MOST_OPEN), last
 
     def begin(self, plan: Plan) -> None:
         """Make the group, and see what arrays will be like."""
@@ -100,6 +105,32 @@ class ZarrTiles:
             while len(self._open) > 1 and self._open_bytes > MOST_OPEN:
                 key = next(iter(self._open))
                 self._written[key] = self._put(key).left
+
+    def has(self, level: int, op: str, region: Slices) -> None:
+        """Leave some results as they are in the folder, all of which come before the first write.
+
+        Chunks that they share with others are read when these come.
+        """
+        if (level, op) not in self._arrays:
+            self._arrays[level, op] = self._there(level, op)
+        array = self._arrays[level, op]
+        for number, within, _ in _shared(array, region):
+            key = level, op, number
+            whole = math.prod(extents_of(_place(array, number)))
+            self._written[key] = self._written.get(key, whole) - math.prod(extents_of(within))
+            if not self._written[key]:
+                del self._written[key]
+
+    def settle(self) -> Callable[[], None]:
+        """Write what has come of chunks that wait for more; return what makes all of it last."""
+        with naming(self._out):
+            for key, one in self._open.items():
+                if one.unsettled:
+                    array = self._arrays[key[:2]]
+                    self._writers.put(key, array, _place(array, key[2]), one.values)
+                    one.unsettled = False
+            self._writers.settle()
+        return self._last
 
     def end(self) -> Mapping[str, Any]:
         """Write the last chunks; return an array for each op that is like its results.
@@ -140,6 +171,8 @@ class ZarrTiles:
             self._farthest[op] = max([*ends, *known], key=lambda one: abs(float(one)))
 
     def _array(self, level: int, op: str, values: np.ndarray) -> zarr.Array[Any]:
+        if (level, op) not in self._arrays and self._called(level, op) in self._group:
+            self._arrays[level, op] = self._there(level, op)
         if (level, op) not in self._arrays:
             outer = result_shape(self._plan, self._streamed, level)
             own = values.shape[len(outer) :]
@@ -158,6 +191,12 @@ class ZarrTiles:
                     compressors=self._compressors,
                 )
         return self._arrays[level, op]
+
+    def _there(self, level: int, op: str) -> zarr.Array[Any]:
+        """Return the array that an earlier run made."""
+        made = self._group[self._called(level, op)]
+        assert isinstance(made, zarr.Array)
+        return made
 
     def _empty(self, level: int, op: str) -> None:
         """Make the array of what has no outputs."""
@@ -183,7 +222,7 @@ class ZarrTiles:
                 one = _Open(np.empty(shape, array.dtype), math.prod(shape))
             self._open[key] = one
             self._open_bytes += one.values.nbytes
-        one.values[within] = values
+        one.values[within], one.unsettled = values, True
         one.left -= values.size
         if one.left <= 0:
             self._put(key)

@@ -7,10 +7,11 @@ at any time. Who has opened the ledger before finds less until it looks again.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Container
 from datetime import UTC, datetime, timedelta
 
 from chunkfold.ledger.ledger import Damage, Ledger
-from chunkfold.ledger.segments import DamagedError, StoredEntry
+from chunkfold.ledger.segments import DamagedError, EntryNote, StoredEntry
 
 MOST_SEGMENTS = 32
 """Segments from which on small ones are joined."""
@@ -86,6 +87,24 @@ def prune(ledger: Ledger, *, older_than: timedelta | None = None) -> list[str]:
     for name in gone:
         ledger.remove(name)
     return sorted(gone)
+
+
+def drop(ledger: Ledger, component: str, keys: Container[str]) -> None:
+    """Remove the entries that have a component, but for those of some keys.
+
+    Raises
+    ------
+    OSError
+        If they cannot be removed.
+    """
+
+    def stays(note: EntryNote) -> bool:
+        return component not in note.components or note.key in keys
+
+    for name in {name for name, _, note in ledger.notes() if not stays(note)}:
+        if kept := [one for one in _sound(ledger, name) if stays(one.note)]:
+            ledger.put(kept)
+        ledger.remove(name)
 
 
 def _sound(ledger: Ledger, name: str) -> list[StoredEntry]:

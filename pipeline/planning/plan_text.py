@@ -205,3 +205,14 @@ def _repeated(plan: Plan) -> Iterator[str]:
         times = repeats(source, plan.layout)
         if times >= _MENTIONED:
             yield f"chunks of {source.name} are decoded {times:.1f} times: they cross leaves"
+
+
+def memory_hint(plan: Plan) -> str:
+    """Say what else helps where accumulators are most of it."""
+    histograms = any(op.endswith("histogram") for op in plan.ops)
+    helps = ["make fewer groups"] * (plan.groups > 1)
+    helps += ["keep fewer outputs"] * (plan.layout.outputs > 1)
+    helps += ["give a histogram edges"] * histograms
+    if 2 * plan.memory.accumulators < plan.memory.total or not helps:
+        return ""
+    return f"; accumulators take {size_text(plan.memory.accumulators)}: {', and '.join(helps)}"

@@ -28,6 +28,7 @@ from chunkfold.planning.leaves import (
 from chunkfold.planning.memory import most_at_once, result_bytes, ring_slots
 from chunkfold.planning.missing_chunks import refuse_missing
 from chunkfold.planning.plan import Plan
+from chunkfold.planning.plan_text import memory_hint
 from chunkfold.planning.questions import first_of
 from chunkfold.planning.request import Request
 from chunkfold.planning.spans import LedgerCut, known_leaves
@@ -117,7 +118,7 @@ def make_plan(
         f"{allowed}, even with leaves of {size_text(plan.scan.leaf_bytes)}: use "
         + "fewer workers, " * (terms.workers > 1)
         + "more memory, or smaller chunks or selections"
-        + _hint(plan)
+        + memory_hint(plan)
     )
 
 
@@ -246,11 +247,18 @@ def _planned(
         costs, decoded = costs * ~passed, decoded * ~passed
     leaving, streamed = result_bytes(request, layout), request.streamed
     whole = request.keeping or (streamed is not None and streamed.coarser > 0)
+    results = leaving / max(1.0, float(costs.sum()))
     blocks: tuple[Block, ...] = ()
     if layout.elements and ledger is not None:
         cut = LedgerCut.of(ledger, request, questions, listings, terms)
         blocks = cut.blocks(
-            costs, stored.unstored, terms.workers, partial_bytes, whole=whole, passed=passed
+            costs,
+            stored.unstored,
+            terms.workers,
+            partial_bytes,
+            results=results,
+            whole=whole,
+            passed=passed,
         )
         known = known_leaves(layout, blocks)
         decoded, passed = decoded * ~known, None if passed is None else passed & ~known
@@ -261,7 +269,7 @@ def _planned(
             terms.workers,
             partial_bytes,
             with_data=not all(source.travels for source in sources),
-            results=leaving / max(1.0, float(costs.sum())),
+            results=results,
             whole=whole,
             passed=passed,
             fed=block_bytes(request, terms, most_of_leaf),
@@ -272,7 +280,7 @@ def _planned(
     at_once = most_at_once(request, questions, terms, tree, len(runs), readers, leaving, most)
     if not at_once.by_rows:
         questions = foldings_with(questions, rows_first=False)
-    if ledger is not None:  # which keeps partials, not results
+    if ledger is not None and not request.staged:  # it keeps partials, not results
         questions = foldings_with(questions, finishing=None)
     return Plan(
         request=request,
@@ -290,14 +298,3 @@ def _planned(
         tree=tree,
         ledger=ledger,
     )
-
-
-def _hint(plan: Plan) -> str:
-    """Say what else helps where accumulators are most of it."""
-    histograms = any(op.endswith("histogram") for op in plan.ops)
-    helps = ["make fewer groups"] * (plan.groups > 1)
-    helps += ["keep fewer outputs"] * (plan.layout.outputs > 1)
-    helps += ["give a histogram edges"] * histograms
-    if 2 * plan.memory.accumulators < plan.memory.total or not helps:
-        return ""
-    return f"; accumulators take {size_text(plan.memory.accumulators)}: {', and '.join(helps)}"

@@ -37,6 +37,9 @@ class Streamed:
     elements of windows: of results, which are not written; empty if they do not."""
     rounded_to: np.dtype | None = None
     """Dtype that results leave in, if it is another than theirs."""
+    staged: str = ""
+    """Name of the output in its staging folder, by which a ledger notes what was written to it;
+    empty: a ledger has partials."""
 
     @property
     def coarser(self) -> int:
@@ -84,6 +87,11 @@ class Request:
     def name(self) -> str:
         """The name of the sources in messages."""
         return " and ".join(source.name for source in self.sources)
+
+    @property
+    def staged(self) -> str:
+        """The name of the output whose written tiles a ledger notes; empty if it has partials."""
+        return "" if self.streamed is None else self.streamed.staged
 
     @property
     def keys(self) -> AnyKeys | None:

@@ -215,7 +215,9 @@ class QuestionKeys:
 
     @cached_property
     def components(self) -> tuple[str, ...]:
-        """Names of the accumulator's components."""
+        """Names of the accumulator's components, or of the output that results are written to."""
+        if self.request.staged:
+            return (self.request.staged,)
         return component_ids(self.accumulator, self.choosers)
 
     def key(self, block: Block) -> str:

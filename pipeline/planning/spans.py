@@ -19,6 +19,7 @@ from chunkfold.planning.aligned_runs import LeafGrids, RunGrid
 from chunkfold.planning.blocks import (
     BLOCK_BYTES,
     LARGEST_BYTES,
+    RESULT_BYTES,
     TO_PARTIAL,
     Block,
     TileRange,
@@ -81,6 +82,7 @@ class LedgerCut:
         workers: int,
         partial_bytes: int,
         *,
+        results: float,
         whole: bool,
         passed: np.ndarray | None = None,
     ) -> tuple[Block, ...]:
@@ -90,6 +92,9 @@ class LedgerCut:
         """
         grids = LeafGrids.of(self._layout)
         tiles, parts = _sizes(costs, grids, workers, partial_bytes, whole=whole)
+        if self.questions[0].request.staged:  # blocks leave results, and no partials of these
+            most = int(RESULT_BYTES / results)
+            tiles, parts = _sizes(costs, grids, workers, 0, whole=whole, largest=most)
         runs, made = self._known_runs(grids, whole=whole), list[Block]()
         for run in grids.tiles.filled(runs, tiles):
             known = runs.get(run, set())
@@ -225,13 +230,14 @@ def _sizes(
     partial_bytes: int,
     *,
     whole: bool,
+    largest: int = LARGEST_BYTES,
 ) -> tuple[int, int]:
     """Return how many tiles, and parts of each, a block has.
 
     Parts come first, until partials are small beside what they are made of.
     """
     least, most = BLOCK_BYTES
-    most = max(most, min(TO_PARTIAL * partial_bytes, LARGEST_BYTES))
+    most = min(max(most, TO_PARTIAL * partial_bytes), largest)
     total = max(1.0, float(costs.sum()))
     least = max(least, TO_PARTIAL * partial_bytes)
     wanted = min(max(total / (BLOCKS_PER_WORKER * workers), least), most)

@@ -198,7 +198,7 @@ class BlockScheduler:
             raise outcome
         else:
             self._backend.release(self._combining.pop(node, []))
-            if self._kept is not None and not node.level:
+            if self._kept is not None and not node.level and not self._plan.request.staged:
                 self._kept.keep(self._blocks[node], self._backend.fetching(outcome))
             self._place(node, outcome)
 

@@ -118,10 +118,10 @@ class Execution:
         self._emit(RunStarted(run, plan.name, plan.result_names, to_read, nbytes, devices))
         work = Work.of(run, plan)
         sink = self._sink if plan.request.streamed else Arrays() if work.first.finishing else None
-        streaming = None if sink is None else Streaming(plan, work, sink)
+        kept = None if plan.ledger is None else KeptBlocks(plan, plan.ledger)
+        streaming = None if sink is None else Streaming(plan, work, sink, kept)
         self._streaming = streaming or self._streaming
         take = None if streaming is None else streaming.take
-        kept = None if plan.ledger is None else KeptBlocks(plan, plan.ledger)
         scheduler = BlockScheduler(
             plan, self._backend, run, self._emit, self.cancelled.is_set, take, kept
         )

@@ -28,7 +28,9 @@ from chunkfold.planning.layout import Layout
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.request import Request
 from chunkfold.planning.span_keys import QuestionKeys, question_keys
+from chunkfold.planning.tiles import FinishedTile
 from chunkfold.printable import printable
+from chunkfold.running.written_tiles import tile_arrays, tiles_in
 from chunkfold.worker.block_report import Report
 from chunkfold.worker.fold_block import Folded
 
@@ -64,14 +66,12 @@ def ledger_of(request: Request) -> Ledger:
     LedgerError
         If it can be none.
     PlanError
-        If results leave as they come: these are not kept.
+        If results leave as they come, to no output that outlives the run.
     """
     options = request.options
-    if request.streamed is not None and request.streamed.coarser:
-        raise PlanError(
-            "ledger is given, but pyramids are made of results, and a ledger keeps partials: "
-            "leave the ledger out"
-        )
+    if request.streamed is not None and request.streamed.coarser and not request.staged:
+        message = "ledger is given, but pyramids are made of results, and a ledger keeps partials"
+        raise PlanError(f"{message}: leave the ledger out")
     return Ledger.at(str(options.ledger), trusted=options.trust_ledger)
 
 
@@ -110,22 +110,32 @@ class KeptBlocks:
         """
         if block.number not in self._written:
             return None
+        tiles = self.written_tiles(block)
         found = [
-            self._read(question, key, block)
+            () if question.request.staged else self._read(question, key, block)
             for question, key in zip(self._questions, block.entries, strict=True)
         ]
-        if any(one is None for one in found):
+        if tiles is None or any(one is None for one in found):
             self._written.discard(block.number)
             return None
         first, *others = cast("list[tuple[Partial, ...]]", found)
-        elements = int(self._elements[slice(*block.tiles), slice(*block.parts)].sum())
         secondary = tuple(
             self._by_tile(question, block, partials)
             for question, partials in zip(self._questions[1:], others, strict=True)
         )
         self._known += 1
-        groups = self._groups(self._questions[0], block)
-        return Folded(first, Report(elements, {}), groups=groups, secondary=secondary)
+        report = Report(int(self._elements[slice(*block.tiles), slice(*block.parts)].sum()), {})
+        return Folded(first, report, tiles, self._groups(self._questions[0], block), secondary)
+
+    def written_tiles(self, block: Block) -> tuple[FinishedTile, ...] | None:
+        """Return a block's tiles that an output has; None if it lacks them, none without one."""
+        key, first = block.entries[0], self._questions[0]
+        stored = self._ledger.read(key, first.components) if first.request.staged else ()
+        try:
+            return None if stored is None else tiles_in(stored, block, self._plan)
+        except DamagedError as error:
+            self._ledger.refuse(key, str(error))
+            return None
 
     def _read(self, question: QuestionKeys, key: str, block: Block) -> tuple[Partial, ...] | None:
         names = dict.fromkeys(question.components)
@@ -198,8 +208,11 @@ class KeptBlocks:
         """Return the entries of a block's partials, one for each question; none if one lacks."""
         made = []
         for number, (question, key) in enumerate(zip(self._questions, block.entries, strict=True)):
-            partials = self._partials(question, number, block, folded)
-            if partials is None:
+            if question.request.staged:
+                arrays = tile_arrays(folded.tiles)
+            elif (partials := self._partials(question, number, block, folded)) is not None:
+                arrays = stored_arrays(question.accumulator, question.components, partials)
+            else:
                 return []
             reach = self._plan.layout.reach(block.tiles, block.parts)
             tiles, parts = (slice(*one) for one in (block.tiles, block.parts))
@@ -209,7 +222,7 @@ class KeptBlocks:
             entry = NewEntry(
                 key,
                 tuple(dict.fromkeys(question.components)),
-                stored_arrays(question.accumulator, question.components, partials),
+                arrays,
                 self._grids.span(tiles.stop - tiles.start, parts.stop - parts.start),
                 printable(self._plan.name),
                 f"{', '.join(one.name for one in statistics)} of [{place}]",
@@ -225,10 +238,9 @@ class KeptBlocks:
         groups = self._groups(question, block)
         if number:
             by_tile = folded.secondary[number - 1]
-            tiles = self._tiles(question, block)
-            if any(tile not in by_tile for tile in tiles):
+            if any(tile not in by_tile for tile in self._tiles(question, block)):
                 return None
-            partials = [by_tile[tile] for tile in tiles]
+            partials = [by_tile[tile] for tile in self._tiles(question, block)]
         else:
             partials = list(folded.partials)
         if groups is None:

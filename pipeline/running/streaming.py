@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Protocol, cast
 
 import numpy as np
 
 from chunkfold.boxes import Slices
+from chunkfold.errors import LedgerError, OutputError
+from chunkfold.ledger.upkeep import drop
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.tiles import FinishedTile, finishing_of
 from chunkfold.planning.work import Work
 from chunkfold.results.results import in_order
+from chunkfold.running.kept_blocks import KeptBlocks
 from chunkfold.worker.finishing import Finishing
 from chunkfold.worker.fold_block import Folded
 
@@ -35,6 +40,16 @@ class Sink(Protocol):
 
     def stop(self) -> None:
         """Write nothing more, and wait for what is being written; at the end of every run."""
+
+
+class StagedSink(Sink, Protocol):
+    """Writes to an output that outlives the run, of which a ledger notes what is written."""
+
+    def has(self, level: int, op: str, region: Slices) -> None:
+        """Leave some results as they are: an earlier run wrote them."""
+
+    def settle(self) -> Callable[[], None]:
+        """Write all that was taken; return what waits until it outlives this process."""
 
 
 class Arrays:
@@ -67,8 +82,16 @@ class Arrays:
 class Streaming:
     """Passes the results of roots on to a sink, in a thread of its own."""
 
-    def __init__(self, plan: Plan, work: Work, sink: Sink) -> None:
+    def __init__(self, plan: Plan, work: Work, sink: Sink, kept: KeptBlocks | None = None) -> None:
         self._work, self._sink, self._finishing = work, sink, Finishing.of(plan)
+        self._plan, self._kept = plan, kept if plan.request.staged else None
+        self._blocks = {block.tiles: block for block in plan.blocks}
+        self._taken, self._written, self._settled = 0, 0, 0
+        """Roots that came, those that the sink was given, and those that outlive the run."""
+        self._broken = False
+        """True from when the sink raised: nothing tells what of the roots it has written."""
+        self._there = set[int]()
+        """Tiles that an earlier run wrote."""
         first = plan.first  # whose blocks finish no tiles where a ledger keeps partials
         tiles = first.finishing or finishing_of(
             plan.request, plan.terms, first.layout, first.accumulator
@@ -76,11 +99,11 @@ class Streaming:
         assert tiles is not None
         self._tiles = tiles
         self._writer = ThreadPoolExecutor(1, "chunkfold-write")
-        self._writing: list[Future[None]] = []
+        self._writing: list[Future[Any]] = []
         self.nan: dict[str, bool | None] = {}
         self.nothing = 0
         """Outputs of which every element was left out."""
-        self._began = self._writer.submit(sink.begin, plan)
+        self._began = self._writer.submit(self._begin)
 
     def take(self, tiles: tuple[int, int], folded: Folded) -> Folded:
         """Pass a root on; return it without results.
@@ -93,7 +116,21 @@ class Streaming:
         while len(self._writing) >= AHEAD:
             self._writing.pop(0).result()
         self._writing.append(self._writer.submit(self._write, tiles[0], folded))
+        self._taken += 1
+        if self._kept is not None:
+            noted = replace(folded, tiles=tuple(replace(one, levels=()) for one in folded.tiles))
+            self._kept.keep(self._blocks[tiles], partial(self._lasting, self._taken, noted))
         return replace(folded, partials=(), tiles=())
+
+    def _lasting(self, number: int, folded: Folded) -> Folded:
+        """Return a root, by its number, when the sink has settled what it was given of it."""
+        if self._settled < number:
+            settling = self._writer.submit(self._settle)
+            self._writing.append(settling)  # what went wrong there ends the run
+            written, last = settling.result()
+            last()
+            self._settled = written
+        return folded
 
     def end(self) -> Mapping[str, Any]:
         """Wait until all is written; return what stands for the results, by op.
@@ -113,10 +150,39 @@ class Streaming:
         self._writer.shutdown(cancel_futures=True)
         self._sink.stop()
 
+    def _begin(self) -> None:
+        self._sink.begin(self._plan)
+        if self._kept is not None and self._plan.ledger is not None:
+            known = (block for block in self._plan.blocks if block.known)
+            there = [one for one in known if self._kept.written_tiles(one) is not None]
+            self._there.update(*(range(*one.tiles) for one in there))
+            # What was noted of chunks that were replaced since is about to be overwritten: should
+            # these chunks come back, it must not be taken for theirs.
+            kept = {one.entries[0] for one in there}
+            try:
+                drop(self._plan.ledger, self._plan.request.staged, kept)
+            except OSError as error:
+                name = self._plan.ledger.name
+                raise LedgerError(f"the ledger {name} cannot be written: {error}") from error
+        for tile in self._there:
+            for (number, box), op in itertools.product(self._levels(tile), self._plan.ops):
+                cast("StagedSink", self._sink).has(number, op, self._region(box))
+
+    def _settle(self) -> tuple[int, Callable[[], None]]:
+        if self._broken:
+            raise OutputError("something of it was not written")
+        self._broken = True
+        last = cast("StagedSink", self._sink).settle()
+        self._broken = False
+        return self._written, last
+
     def _write(self, first: int, folded: Folded) -> None:
         self._began.result()
+        broken, self._broken = self._broken, True
         for one in folded.tiles or self._finished(first, folded):
             self._pass_on(one)
+        self._broken = broken
+        self._written += 1
 
     def _finished(self, first: int, folded: Folded) -> Sequence[FinishedTile]:
         """Finish tiles that several blocks made, or blocks that leave partials for a ledger."""
@@ -133,24 +199,28 @@ class Streaming:
             self.nan[op] = (
                 True if True in (odd, before) else None if None in (odd, before) else False
             )
-        firsts = [along.start for along in self._work.first.layout.tile_region(tile.tile)]
-        finishing = self._tiles
-        for number, level in enumerate(tile.levels):
-            steps = number + finishing.modes
-            if steps:
-                by = finishing.factors[steps - 1]
-                firsts = [n // factor for n, factor in zip(firsts, by, strict=True)]
+        if tile.tile in self._there:  # though it was read once more for another question
+            return
+        for (number, box), level in zip(self._levels(tile.tile), tile.levels, strict=False):
             for op, values in level.values.items():
-                region, shaped = self._placed(firsts, level.shape, values)
-                self._sink.write(number, op, region, shaped)
+                extra = [slice(0, size) for size in values.shape[1:]]
+                region = (*self._region(box), *extra)
+                self._sink.write(number, op, region, self._finishing.shaped(values, box))
 
-    def _placed(
-        self, firsts: Sequence[int], shape: Sequence[int], done: np.ndarray
-    ) -> tuple[Slices, np.ndarray]:
-        """Return where results of a tile stand among all, and they in their shape there."""
-        finishing = self._finishing
-        box = tuple(slice(at, at + size) for at, size in zip(firsts, shape, strict=True))
-        groups = [slice(0, size) for size in finishing.groups or ()]
-        extra = [slice(0, size) for size in done.shape[1:]]
-        region = finishing.by_axis(box, groups, slice(0, 1))
-        return (*region, *extra), finishing.shaped(done, box)
+    def _levels(self, tile: int) -> Iterator[tuple[int, Slices]]:
+        """Yield the levels of a tile: their numbers, and their boxes of outputs."""
+        layout, finishing = self._work.first.layout, self._tiles
+        firsts = [along.start for along in layout.tile_region(tile)]
+        shape: Sequence[int] = layout.tile_shape(tile)
+        steps = [()] * (not finishing.modes) + [*finishing.factors]
+        for number, by in enumerate(steps):
+            if by:
+                firsts = [n // factor for n, factor in zip(firsts, by, strict=True)]
+                shape = [-(-n // factor) for n, factor in zip(shape, by, strict=True)]
+            ends = zip(firsts, shape, strict=True)
+            yield number, tuple(slice(at, at + size) for at, size in ends)
+
+    def _region(self, box: Slices) -> Slices:
+        """Return where results of a box stand among all, but along axes of their own."""
+        groups = [slice(0, size) for size in self._finishing.groups or ()]
+        return self._finishing.by_axis(box, groups, slice(0, 1))

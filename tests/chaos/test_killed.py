@@ -25,8 +25,10 @@ import pytest
 import zarr
 
 import chunkfold as cf
+from chunkfold.events import Event, RunStarted
+from chunkfold.workflows.pyramid import pyramid
 from tests.conftest import DEVICES
-from tests.ledgers import aged
+from tests.ledgers import aged, files
 from tests.processes import BIN, alive, all_ended, awaited, started, worker_command
 
 pytestmark = pytest.mark.chaos
@@ -188,6 +190,53 @@ def _with_scheduler(path: Path, ledger: Path, after: int, folder: Path) -> tuple
                 words = _reduce(path, ledger, "--scheduler", address)
                 found.append(_run(words, role, after, scheduler.pid))
     return found[0], found[1]
+
+
+def test_pyramids_of_which_all_processes_were_killed_are_the_same_files(
+    data: tuple[Path, dict[str, float]], tmp_path: Path
+):
+    path, rng, told = data[0], random.Random(SEED), Counter[str]()
+    expected, read = tmp_path / "expected.zarr", list[int]()
+
+    def hear(event: Event) -> None:
+        if isinstance(event, RunStarted):
+            read.append(event.blocks)
+
+    pyramid(path, expected, 4, ledger=tmp_path / "own", on_event=hear)
+    for number in range(max(2, KILLS // 3)):
+        out, ledger = tmp_path / f"{number}.zarr", tmp_path / f"{number}.ledger"
+        words = [BIN / "chunkfold", "pyramid", path, out, "--levels", "4", "--ledger", ledger,
+                 "--device", f"{DEVICES[0].spec}/2"]  # fmt: skip
+        for _ in range(rng.choice([1, 1, 3])):
+            wanted = len(list(ledger.glob("*"))) + rng.randrange(1, 4)
+            _killed_at(words, ledger, wanted, rng.random())
+            assert not out.exists() or files(out) == files(expected)
+        if out.exists():
+            told["ended before their kill"] += 1
+            continue
+        pyramid(path, out, 4, ledger=ledger, on_event=hear)
+        assert files(out) == files(expected)
+        assert read[-1] < read[0]
+        told["blocks"] += read[0]
+        told["blocks read again"] += read[-1]
+        assert not list(tmp_path.glob(f".{out.name}.*-*"))
+    print("\n" + "\n".join(f"{name}: {count}" for name, count in sorted(told.items())))
+
+
+def _killed_at(words: list[object], ledger: Path, wanted: int, pause: float) -> None:
+    """Kill all processes of a command, some time after its ledger has so many files."""
+    command = subprocess.Popen(
+        [str(word) for word in words], stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    deadline = time.monotonic() + DEADLINE_S
+    while command.poll() is None and len(list(ledger.glob("*"))) < wanted:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    time.sleep(pause)
+    with suppress(ProcessLookupError):
+        os.killpg(command.pid, signal.SIGKILL)
+    command.wait(DEADLINE_S)
+    assert all_ended(command.pid), alive(command.pid)
 
 
 def test_ninety_percent_are_not_read_again(data: tuple[Path, dict[str, float]], tmp_path: Path):

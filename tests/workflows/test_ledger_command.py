@@ -130,5 +130,3 @@ def test_a_projection_is_written_anew_of_what_was_kept(source: Path, tmp_path: P
             made, alone = (zarr.open_array(one / op)[:] for one in (out, tmp_path / "alone.zarr"))
             assert made.tobytes() == alone.tobytes()
         assert len(list((tmp_path / "l").iterdir())) == 1
-    done = chunkfold("pyramid", source, tmp_path / "p.zarr", "--help")
-    assert "--ledger" not in done.stdout

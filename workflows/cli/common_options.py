@@ -236,7 +236,10 @@ def or_skipped(on_bad_chunk: str) -> Iterator[None]:
     except ChunkError as error:
         if on_bad_chunk == Options.on_bad_chunk:
             remedy = "--on-bad-chunk skip goes on without it"
-            raise ChunkError(f"{error}; {remedy}", error.chunk) from error
+            told = ChunkError(f"{error}; {remedy}", error.chunk)
+            for note in getattr(error, "__notes__", ()):
+                told.add_note(note)
+            raise told from error
         raise
 
 

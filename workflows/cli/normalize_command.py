@@ -100,4 +100,5 @@ def normalize_command(
             err.print(found.why_not, markup=False)
         if out is not None:
             with client.as_current(), err.status(f"writing {out}"):
-                apply(opened, found, out, dtype, overwrite=overwrite)
+                apply(opened, found, out, dtype, overwrite=overwrite, ledger=ledger,
+                      trust_ledger=trust_ledger)  # fmt: skip

@@ -47,7 +47,9 @@ from chunkfold.workflows.pyramid_plan import plan_pyramid
     "--edges", metavar="EDGES",
     help="Count them in bins with these edges: '0,10,100', or LOW:HIGH:BINS of equal width.",
 )  # fmt: skip
-@common_options.written("skipna", "mask_and_scale", "memory", "on_bad_chunk")
+@common_options.written(
+    "skipna", "mask_and_scale", "memory", "on_bad_chunk", "ledger", "trust_ledger"
+)
 @common_options.cluster
 @common_options.overwrite
 @common_options.quiet

@@ -1,0 +1,171 @@
+"""Parts of a normalized array: their writer, and a ledger's notes of those that are written."""
+
+from __future__ import annotations
+
+import itertools
+import time
+import uuid
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from chunkfold.boxes import Slices
+from chunkfold.errors import ChunkError, LedgerError, LedgerWarning, OutputError
+from chunkfold.kernels import Packing
+from chunkfold.ledger.ledger import Ledger
+from chunkfold.ledger.segments import NewEntry
+from chunkfold.ledger.upkeep import drop
+from chunkfold.planning.spans import SETTLED_NS
+from chunkfold.plural import counted
+from chunkfold.printable import printable
+from chunkfold.sources.source import Source
+from chunkfold.sources.stored_identity import is_as_listed
+from chunkfold.sources.zarr_source import ZarrSource
+from chunkfold.workflows.outputs import naming
+from chunkfold.workflows.staging_folder import StagedOutput
+
+NOTED_EVERY_S = 2.0
+"""Seconds of work that a kill may cost, beside what is under way."""
+
+
+def parts_of(source: ZarrSource) -> Iterator[Slices]:
+    """Yield the boxes of an array's objects: two writers of one would undo each other's work."""
+    along = (
+        [slice(at, min(at + step, n), 1) for at in range(0, n, step)]
+        for n, step in zip(source.shape, source.object_shape, strict=True)
+    )
+    return itertools.product(*along)
+
+
+class NotedParts:
+    """Parts of an output that are written, by a ledger's notes. For use by one thread.
+
+    Each is made of one object of a source. A note is of some parts: their numbers, and the size and
+    the time of what each was made of.
+
+    Raises
+    ------
+    LedgerError
+        If the source's objects cannot be listed with their times, or the ledger not be written.
+    """
+
+    def __init__(self, ledger: Ledger, source: ZarrSource, output: StagedOutput) -> None:
+        self._ledger, self._source, self._output = ledger, source, output
+        listing = source.listing()
+        if listing is None or listing.modified is None:
+            raise LedgerError(
+                f"{source.name}: a ledger takes arrays whose chunks can be listed with the times "
+                "when they were written, and its store tells none: leave the ledger out"
+            )
+        self._sizes, self._modified = listing.sizes, listing.modified
+        self._states = np.stack([self._sizes.ravel(), self._modified.ravel()]).astype(np.int64)
+        self._settled = time.time_ns() - SETTLED_NS[source.remote]
+        self._ended, self._due = list[int](), time.monotonic() + NOTED_EVERY_S
+        self._there = self._known()
+
+    def _known(self) -> set[int]:
+        """Return the parts that were written of what is there of the source now.
+
+        Should what was replaced since come back, its notes must not be taken for what is written
+        in their place now: only one of what is there stays.
+        """
+        name, there = self._output.name, np.zeros(self._states.shape[1], bool)
+        keys = [note.key for _, _, note in self._ledger.notes() if name in note.components]
+        for found in (one for key in keys for one in self._ledger.read(key, [name]) or ()):
+            parts, states = found["parts"], found["states"]
+            there[parts[(self._states[:, parts] == states).all(axis=0)]] = True
+        numbers = np.flatnonzero(there)
+        if keys:
+            try:
+                drop(self._ledger, name, {self._write(numbers)})
+            except OSError as error:
+                message = f"the ledger {self._ledger.name} cannot be written: {error}"
+                raise LedgerError(message) from error
+        return set(numbers.tolist())
+
+    def _write(self, parts: np.ndarray) -> str:
+        key = uuid.uuid4().hex
+        told = f"{counted(len(parts), 'object')} of {printable(self._output.made.name)}"
+        arrays = {"parts": parts, "states": self._states[:, parts]}
+        name, source = self._output.name, printable(self._source.name)
+        self._ledger.write([NewEntry(key, (name,), arrays, (), source, told)])
+        return key
+
+    def lacks(self, box: Slices) -> bool:
+        """Return True if a part is still to be written."""
+        return self._number(box) not in self._there
+
+    def _number(self, box: Slices) -> int:
+        place = [one.start // n for one, n in zip(box, self._source.object_shape, strict=True)]
+        return int(np.ravel_multi_index(place, self._sizes.shape)) if place else 0
+
+    def ended(self, box: Slices) -> None:
+        """Note that a part is written, or wait for more to note together."""
+        number = self._number(box)
+        if self._states[1, number] <= self._settled:
+            self._ended.append(number)
+        if time.monotonic() >= self._due:
+            self.flush()
+
+    def flush(self) -> None:
+        """Note all parts that ended, whose source is still as it was listed."""
+        parts = [one for one in self._ended if self._is_as_listed(one)]
+        self._ended, self._due = [], time.monotonic() + NOTED_EVERY_S
+        if not parts:
+            return
+        try:
+            self._output.keep()
+            self._write(np.array(parts, np.int64))
+        except OSError as error:
+            message = (
+                f"the ledger {self._ledger.name} cannot be written ({error.strerror or error}): "
+                f"{counted(len(parts), 'object')} of the output are not noted"
+            )
+            warnings.warn(message, LedgerWarning, stacklevel=2)
+
+    def _is_as_listed(self, number: int) -> bool:
+        place = tuple(slice(n, n + 1) for n in np.unravel_index(number, self._sizes.shape))
+        return is_as_listed(self._source, self._sizes[place], self._modified[place], place)
+
+
+@dataclass(frozen=True)
+class PartWriter:
+    """Writes boxes of normalized values."""
+
+    source: Source
+    target: Any
+    out: str | Path
+    """The output's place once it is complete."""
+    offset: np.ndarray
+    """Offsets, with as many axes as the array, of length 1 except for channels; so is `scale`."""
+    scale: np.ndarray
+    packing: Packing | None
+
+    def __call__(self, box: Slices) -> None:
+        """Read a box, and write it."""
+        try:
+            self._write(box)
+        except OutputError:
+            raise
+        except Exception as error:
+            place = ", ".join(f"{along.start}:{along.stop}" for along in box)
+            raise ChunkError(
+                f"{self.source.name}: [{place}] cannot be read, or not written "
+                f"({type(error).__name__}: {error})"
+            ) from error
+
+    def _write(self, box: Slices) -> None:
+        values = self.source.part(box)
+        if self.packing is not None:
+            values = self.packing.values(values)
+        part = tuple(
+            slice(None) if n == 1 else along
+            for along, n in zip(box, self.offset.shape, strict=True)
+        )
+        normalized = (np.asarray(values, np.float64) - self.offset[part]) / self.scale[part]
+        with naming(self.out):
+            self.target[box] = normalized

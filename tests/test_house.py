@@ -19,10 +19,10 @@ BOUNDS = {
     "functions in two modules": 7,
     "docstrings in dialect": 0,
     "fields of Request, Plan and Work": 25,
-    "files that know absence": 65,
-    "files that know groups": 58,
+    "files that know absence": 66,  # one more each: unmet_conditions
+    "files that know groups": 59,
     "files that know several reads": 30,
-    "files that know windows": 54,
+    "files that know windows": 55,
     "files that know levels": 24,
 }
 ENTERED = {

@@ -72,8 +72,8 @@ def _range(of: Node, low: Any, high: Any) -> _Range | None:
         found = _range(of.sources[0], low, high)
         if found is None:
             return None
-        ends = (MEANINGS["cast"].numpy(of, one) for one in (found.low, found.high))
-        return _Range(*ends, nan=found.nan)  # rounding keeps the order
+        first, last = (MEANINGS["cast"].numpy(of, one) for one in (found.low, found.high))
+        return _Range(first, last, found.nan)  # rounding keeps the order
     return None
 
 

@@ -31,8 +31,8 @@ from tests.conftest import DEVICES
 from tests.ledgers import aged, files
 from tests.processes import BIN, alive, all_ended, awaited, started, worker_command
 
-pytestmark = pytest.mark.chaos
 KILLS = int(os.environ.get("CHUNKFOLD_KILLS", "24"))
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(300 + 20 * KILLS)]
 SEED = int(os.environ.get("CHUNKFOLD_CHAOS_SEED", "0"))
 ROLES = ("all", "client", "worker", "worker", "nanny", "interrupt", "terminate", "scheduler")
 RESUME = re.compile(r'resume"?: "?chunkfold reduce')

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -254,6 +254,7 @@ class Ledger:
             return dict(self._sizes)
 
 
+@cache
 def _version() -> str:
     try:
         return version("chunkfold")

@@ -34,9 +34,9 @@ Numbered = Mapping[int, Partial]
 """Partials of shares by number."""
 _MANY_LEAVES = 8
 """Least leaves for each thread that are shared whole; fewer are cut, to share evenly."""
-_LAST_LEAVES = 4
+_LAST_LEAVES = 2
 """Last leaves for each thread that are not assigned: the next free thread takes the next one."""
-_LAST_SHARES = 4
+_LAST_SHARES = 2
 """Shares of each of the very last leaves, so that threads end at the same time."""
 
 

@@ -62,6 +62,21 @@ class Partial:
         chosen = {name: array[outputs] for name, array in self.chosen.items()}
         return Partial(arrays, wide, count, chosen)
 
+    def within(self, outputs: tuple[int, ...], place: tuple[slice, ...]) -> Partial:
+        """Return those of a box of its outputs, which have the extents `outputs`."""
+        if all(along == slice(0, size) for along, size in zip(place, outputs, strict=True)):
+            return self
+        numbers = np.arange(math.prod(outputs)).reshape(outputs)[place].reshape(-1)
+        wide = {}
+        for name, rows in self.wide.items():
+            kept = np.isin(rows.at, numbers)
+            if kept.any():
+                wide[name] = Wide(np.searchsorted(numbers, rows.at[kept]), rows.tables[kept])
+        arrays = {name: array[numbers] for name, array in self.arrays.items()}
+        count = self.count[numbers] if isinstance(self.count, np.ndarray) else self.count
+        chosen = {name: array[numbers] for name, array in self.chosen.items()}
+        return Partial(arrays, wide, count, chosen)
+
 
 def unpack(accumulator: Accumulator, raw: np.ndarray, outputs: int) -> Partial:
     """View the bytes that kernels write (slot behind slot) as a partial's scalars.

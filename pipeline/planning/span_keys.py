@@ -25,6 +25,7 @@ from chunkfold.kernels.accumulator.component import Component
 from chunkfold.kernels.accumulator.traits import traits_of
 from chunkfold.kernels.expressions.nodes import Node, flat
 from chunkfold.ledger.segments import FORMAT
+from chunkfold.planning.block_outputs import reached_tiles
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.folding import Folding, RolledUp
 from chunkfold.planning.group_keys import Keys
@@ -224,11 +225,13 @@ class QuestionKeys:
         """Return the key of what a block leaves for the question."""
         reach = self.blocks.layout.reach(block.tiles, block.parts)
         told = [self._common, self.blocks.digest(block), *self._positions(reach)]
-        told += [  # partials are tile by tile
-            self.layout.axes[n].lengths[first : last + 1].tobytes()
-            for n, (first, last) in enumerate(self.blocks.ends(block))
-            if n not in self.layout.reduced
-        ]
+        ends = [self.blocks.ends(block)[n] for n in self.layout.kept]
+        reached = len(reached_tiles(self.blocks.layout, self.layout, block))
+        if reached != math.prod(last - first + 1 for first, last in ends):
+            told += [  # no box of outputs: its partials are kept tile by tile
+                self.layout.axes[n].lengths[first : last + 1].tobytes()
+                for n, (first, last) in zip(self.layout.kept, ends, strict=True)
+            ]
         told += [self._values(one.axes, one.values, reach) for one in self.request.held]
         if isinstance(self.request.keys, Keys):
             told.append(self.groups(block)[1])

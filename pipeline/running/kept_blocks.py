@@ -22,9 +22,9 @@ from chunkfold.ledger.ledger import Ledger
 from chunkfold.ledger.segments import DamagedError, NewEntry
 from chunkfold.ledger.stored_partials import partials_in, stored_arrays
 from chunkfold.planning.aligned_runs import LeafGrids
+from chunkfold.planning.block_outputs import BlockOutputs, reached_tiles
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.group_keys import Keys
-from chunkfold.planning.layout import Layout
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.request import Request
 from chunkfold.planning.span_keys import QuestionKeys, question_keys
@@ -142,12 +142,12 @@ class KeptBlocks:
         stored = self._ledger.read(key, names)
         if stored is None:
             return None
-        groups = self._groups(question, block)
+        groups, outputs = self._groups(question, block), self._outputs(question, block)
         each = question.request.groups if groups is None else len(groups)
-        tiles = self._tiles(question, block)
-        outputs = [each * question.layout.tile_outputs(tile) for tile in tiles]
+        counts = [each * one for one in outputs.pieces]
         try:
-            return partials_in(stored, question.accumulator, question.components, outputs)
+            found = partials_in(stored, question.accumulator, question.components, counts)
+            return outputs.cut(each, found)
         except DamagedError as error:
             self._ledger.refuse(key, str(error))
             return None
@@ -211,7 +211,10 @@ class KeptBlocks:
             if question.request.staged:
                 arrays = tile_arrays(folded.tiles)
             elif (partials := self._partials(question, number, block, folded)) is not None:
-                arrays = stored_arrays(question.accumulator, question.components, partials)
+                groups, outputs = self._groups(question, block), self._outputs(question, block)
+                each = question.request.groups if groups is None else len(groups)
+                joined = outputs.joined(question.accumulator, each, partials)
+                arrays = stored_arrays(question.accumulator, question.components, joined)
             else:
                 return []
             reach = self._plan.layout.reach(block.tiles, block.parts)
@@ -270,6 +273,9 @@ class KeptBlocks:
     def _tiles(self, question: QuestionKeys, block: Block) -> list[int]:
         return reached_tiles(self._plan.layout, question.layout, block)
 
+    def _outputs(self, question: QuestionKeys, block: Block) -> BlockOutputs:
+        return BlockOutputs.of(self._plan.layout, question.layout, block)
+
 
 def _nbytes(entries: Sequence[NewEntry]) -> int:
     return sum(array.nbytes for one in entries for array in one.arrays.values())
@@ -281,20 +287,3 @@ def _fetched(fetch: Fetch) -> Folded | None:
         return fetch()
     except Exception:  # noqa: BLE001 # whatever it is, the block is run again if it is needed
         return None
-
-
-def reached_tiles(first: Layout, own: Layout, block: Block) -> list[int]:
-    """Return the tiles of a question that the leaves of a block reach, ascending.
-
-    Parameters
-    ----------
-    first
-        The layout by which leaves were cut.
-    own
-        That of the question.
-    """
-    if own is first:
-        return list(range(*block.tiles))
-    tiles, _ = own.tile_and_part(first.numbers(*block.leaves))
-    found: list[int] = np.unique(tiles).tolist()
-    return found

@@ -13,7 +13,8 @@ from tests.house import entered_elsewhere, measured
 
 BOUNDS = {
     # lent_memory: devices that others use too; aligned_runs, block_outputs, chunk_contents,
-    # unmet_conditions, possible_truths: ledgers; written_tiles, normalized_parts: outputs that are gone on with
+    # unmet_conditions, possible_truths: ledgers; written_tiles, normalized_parts: outputs that are
+    # gone on with
     "modules": 462,
     "module names that stand twice": 6,
     "functions in two modules": 7,

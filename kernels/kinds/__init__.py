@@ -6,7 +6,7 @@ from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.accumulator.component import Component
 from chunkfold.kernels.accumulator.traits import traits_of
 from chunkfold.kernels.kinds.counters import Counters
-from chunkfold.kernels.kinds.exact_sum import ExactSum, IntegerSum
+from chunkfold.kernels.kinds.exact_sum import ExactSum, LimbSum
 from chunkfold.kernels.kinds.kind import Kind
 from chunkfold.kernels.kinds.plain import Plain
 from chunkfold.kernels.kinds.position import Position
@@ -22,7 +22,7 @@ def kinds_of(accumulator: Accumulator) -> list[Kind]:
 
 def _kind_of(part: Component) -> type[Kind]:
     if part.limbs:
-        return ExactSum if part.limbs.terms else IntegerSum
+        return ExactSum if part.limbs.terms else LimbSum
     if part.table:
         return Counters
     if traits_of(part).is_position:

@@ -117,8 +117,8 @@ static chf_doubles {self.name}_elements(const values_t *v, ulong i0, ulong di)
 }}"""
 
 
-class IntegerSum(ExactSum):
-    """An exact sum on devices without float64: every element is deposited from its bits."""
+class LimbSum(ExactSum):
+    """An exact sum of floats kept in limbs alone, for devices without float64."""
 
     on_vectors = False
 

@@ -96,8 +96,8 @@ class Folding(Accumulators):
         return bool(self.held or self.choosers or isinstance(self.keys, OwnKeys))
 
     @property
-    def counts_fill(self) -> bool:
-        """True if fill values are folded by their number alone, if another's leaves are skipped."""
+    def counts_fill_as_secondary(self) -> bool:
+        """True if a secondary question folds fill values of leaves that are skipped by number."""
         plain = self.keys is None and not self.held and not self.accumulator.uses_index
         return plain and self.layout.outputs == 1 and self.accumulator.takes_first
 
@@ -112,7 +112,7 @@ class Folding(Accumulators):
         return self.rowwise.rows.read(pieces, within).box
 
     def keyed_box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> KeyedBox:
-        """Describe one whose elements have keys."""
+        """Describe a part of a leaf whose elements have keys."""
         assert self.keys is not None
         axes = self.keys.box_axes(len(within))
         return keyed_leaf_box(self.layout, pieces, within, axes, self._inputs)
@@ -120,14 +120,17 @@ class Folding(Accumulators):
     def kept_box(
         self, pieces: Sequence[Piece], within: Sequence[slice]
     ) -> tuple[Box, list[OutputRun]] | None:
-        """Describe one whose elements are all kept; None where none are."""
+        """Describe a part of a leaf whose elements are all kept; None where none are."""
         if not self.choosers:
             return None
         return kept_leaf_box(self.layout, pieces, within, self._inputs)
 
     @property
-    def groups_of_rows(self) -> np.ndarray | None:
-        """The number of the group of each element of an output; None if there are no groups."""
+    def groups_of_kept(self) -> np.ndarray | None:
+        """The group of each element that is kept for an output; None if there are no groups.
+
+        They are the rows of the table of keys that `RankSelection` has.
+        """
         if self.keys is None:
             return None
         assert isinstance(self.keys, Keys)  # others keep no elements
@@ -163,10 +166,10 @@ class Folding(Accumulators):
         return Inputs(self.accumulator.uses_index, staged, self.held)
 
 
-def answers_of(
+def ways_to_answer(
     request: Request, terms: Terms
 ) -> Callable[[Layout], tuple[Folding | RolledUp, ...]]:
-    """Return what says of a layout of the first question how a read of its leaves answers each.
+    """Return a function that tells, for a layout of the first question, how each is answered.
 
     Rows of elements are folded first where that pays, whatever memory it takes.
     """

@@ -13,7 +13,7 @@ from chunkfold.errors import PlanError
 from chunkfold.ledger.ledger import Ledger
 from chunkfold.planning.blocks import Block, Tree, cut_blocks, fan_in
 from chunkfold.planning.feeding import block_bytes, max_leaf_bytes, readers_per_worker
-from chunkfold.planning.folding import Folding, RolledUp, answers_of, foldings_with
+from chunkfold.planning.folding import Folding, RolledUp, foldings_with, ways_to_answer
 from chunkfold.planning.in_memory import keepable, refuse_much_between_reads
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_extremes import SkippedLeaves
@@ -63,8 +63,7 @@ def make_plan(
 ) -> Plan:
     """Plan a reduction for workers.
 
-    If they have little memory, fewer blocks run at once, or fewer threads read, or leaves are
-    smaller.
+    If they have little memory, fewer blocks run at once, fewer threads read, or leaves are smaller.
 
     Parameters
     ----------
@@ -109,7 +108,8 @@ def make_plan(
     if plan := _fitting(request, known, terms, most, skipped, ledger):
         return plan
     least = min(_layouts(request, terms), key=leaf_elements)
-    plan = _planned(request, answers_of(request, terms)(least), known, terms, most, skipped, None)
+    answered = ways_to_answer(request, terms)(least)
+    plan = _planned(request, answered, known, terms, most, skipped, None)
     allowed = size_text(int(min(limits)))
     if limits[1] < limits[0]:
         allowed += f" ({MEMORY_SHARE:.0%} of its limit of {size_text(terms.memory_limit or 0)})"
@@ -133,7 +133,7 @@ def _fitting(
     once: bool = False,
 ) -> Plan | None:
     """Return the best plan that takes no more than so many bytes of a worker; None if none does."""
-    answers = answers_of(request, terms)
+    answers = ways_to_answer(request, terms)
     ways, staged = partial(_layouts, request, terms), partial(_staged, request.sources)
 
     def folded(layout: Layout) -> list[Folding]:

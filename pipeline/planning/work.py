@@ -198,7 +198,7 @@ class Work:
         accumulator = first.accumulator
         # Reductions that read indices would need the first element of each group.
         own = accumulator.takes_first and (first.keys is None or not accumulator.uses_index)
-        return own and all(one.counts_fill for one in self.folded_secondary)
+        return own and all(one.counts_fill_as_secondary for one in self.folded_secondary)
 
     @property
     def constants(self) -> Constants:

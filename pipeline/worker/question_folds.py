@@ -192,7 +192,7 @@ class QuestionFolds:
                 outputs,
                 depth_of(question.layout),
                 self._queue,
-                question.groups_of_rows,
+                question.groups_of_kept,
                 question.groups,
             )
         return made

@@ -18,7 +18,7 @@ class PlanRule(StrEnum):
     """A rule, with the module that applies it."""
 
     LARGER_LEAVES = "larger_leaves"
-    """Fold several chunks at once where accumulators are large (larger_leaves)."""
+    """Fold several chunks at once where accumulators are large (leaves)."""
     LABELLED_ROWS = "labelled_rows"
     """Fold rows of elements that have one label, then group them (preaggregation)."""
     FACTORED_WEIGHTS = "factored_weights"
@@ -32,7 +32,7 @@ class PlanRule(StrEnum):
     DEVICE_ROUNDING = "device_rounding"
     """Round exact results on the device (tiles)."""
     SOME_GROUPS = "some_groups"
-    """Keep only accumulators of groups that a block meets (work)."""
+    """Keep only accumulators of groups that a block meets (folding)."""
     FOLD_WHERE_READ = "fold_where_read"
     """Fold pieces in the threads that read them (worker/per_thread)."""
 

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+from pathlib import Path
+
 import pytest
 
+import chunkfold
 from chunkfold.errors import PlanError
 from chunkfold.planning.rules import VARIABLE, PlanRule, applies
+
+DOCSTRING = re.compile(r'^    (\w+) = .*\n    """.*\((.+)\)\."""$', re.MULTILINE)
+SAID = DOCSTRING.findall(inspect.getsource(PlanRule))
+
+
+def test_each_rule_says_a_module_that_asks_for_it():
+    folder = Path(chunkfold.__file__).parent
+    assert [name for name, _ in SAID] == list(PlanRule.__members__)
+    for name, module in SAID:
+        path = folder / f"{module if '/' in module else f'planning/{module}'}.py"
+        assert f"applies(PlanRule.{name})" in path.read_text(), (name, module)
 
 
 @pytest.mark.parametrize("given", ["", "roll_up", "roll_up, some_groups", "all"])

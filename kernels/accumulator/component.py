@@ -25,8 +25,9 @@ class BoundField:
     zero: str
     """As `number_text` writes it: 0.0 and -0.0 are two."""
     lift: Node
-    """Of the field's dtype; of a table the number of a counter. Of an exact sum what each element
-    is the power of; or what is added, in floats, which holds where a part of it is no number."""
+    """The value of an element, in the field's dtype. A table: the number of the counter that it
+    adds to. An exact sum of powers: the number whose power is added. Another exact sum: the addend
+    in floats, which is used where a factor is NaN or infinite."""
     op: str | Node
     """One of COLLECTIVES, or a tree of fields of a and b."""
     entries: int | None = None

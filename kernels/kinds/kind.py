@@ -48,12 +48,15 @@ class KeyedCode(NamedTuple):
 
 @dataclass(frozen=True)
 class Kind(ABC):
-    """A component as kernels know it; c0 stands for its name, h0 for that of its state's holder.
+    """A component as kernels know it: c0 is its name, h0 the name of its state's holder.
 
-    `source` defines c0_t, c0_zero and c0_op, if it is held; of one stream c0_state, c0_begin,
-    c0_step, and c0_end, which makes a c0_t of an h0_state; of lanes c0_states, c0_begins, c0_steps,
-    and c0_ends, which makes CHF_LANES c0_t of an h0_states. Of what another holds it defines the
-    ends alone. What else there is, the properties say.
+    `source` defines these types and functions; properties name others.
+
+    - Accumulators, if it is `stored`: c0_t, c0_zero, c0_op.
+    - One stream: c0_state, c0_begin, c0_step; c0_end makes a c0_t from an h0_state.
+    - Lanes: c0_states, c0_begins, c0_steps; c0_ends makes CHF_LANES c0_t from an h0_states.
+
+    If another component holds its state, it takes no elements and has no begin and no step.
     """
 
     number: int

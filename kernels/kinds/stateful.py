@@ -23,8 +23,7 @@ from chunkfold.kernels.opencl.element_code import (
 from chunkfold.kernels.opencl.opencl_code import assigned, joined
 
 _FIRSTS_BYTES = 4
-"""Element up to which states are joined that first elements set something of, and that take more to
-do."""
+"""Bytes of an element, at most, where lanes with a `first` are joined: that is more work."""
 
 
 class Stateful(Plain):
@@ -37,12 +36,12 @@ class Stateful(Plain):
 
     @property
     def on_vectors(self) -> bool:
-        """Unless it cannot be told of lanes whether their first element has come."""
+        """True unless elements may be absent and NaN cannot mark lanes that have not begun."""
         return super().on_vectors and (not self._late or self._begins_as_nan())
 
     @property
     def has_firsts(self) -> bool:
-        """Unless it is looked for at each step, since elements may be absent."""
+        """True if c0_firsts does it; where elements may be absent, each step looks for them."""
         return bool(self._state.first) and self.on_vectors and self.part.absent is None
 
     @property
@@ -52,13 +51,13 @@ class Stateful(Plain):
 
     @property
     def joins(self) -> Mapping[str, Node]:
-        """Two lanes that began alike are joined as steps put elements to them."""
+        """Fields of two lanes that the same element began: joined by the ops that steps use."""
         wide = self._state.first and max(self.accumulator.itemsizes) > _FIRSTS_BYTES
         return {} if not self.on_vectors or self._late or wide else dict(traits_of(self.part).joins)
 
     @property
     def common(self) -> frozenset[str]:
-        """Fields that depend on no element's value: all lanes have the same, if none is missing."""
+        """Fields that depend on no element's value: all lanes share them, if none is absent."""
         state = self._state
         if self.part.absent is not None:
             return frozenset()
@@ -76,11 +75,11 @@ class Stateful(Plain):
 
     @property
     def _late(self) -> Collection[str]:
-        """Fields that are not set in lanes, but NaN, until an element is present."""
+        """Fields that are NaN in a lane until it meets an element that is present."""
         return dict(self._state.first) if self.part.absent is not None else ()
 
     def _begins_as_nan(self) -> bool:
-        """True if NaN marks that there was no first element, as the state keeps that element."""
+        """True if `first` stores the element itself, so that NaN can mark lanes without one."""
         return len(self.accumulator.value) == 1 and all(
             self.accumulator.value[0].startswith(("float", "bfloat"))
             and self._state.dtypes[name].startswith("float")
@@ -166,9 +165,9 @@ static void {self.name}_firsts({self.name}_states *s, const values_t *v, ulong i
 }}"""
 
     def _firsts_where_present(self) -> list[str]:
-        """Return how lanes, some of which have begun, look for the first element of the others.
+        """Return the code that sets `first` fields of lanes that have not begun.
 
-        What is not set is NaN, and so is what an absent one would set.
+        Such fields are NaN, and an element that is absent leaves them NaN.
         """
         lines = []
         for name, tree in self._state.first:
@@ -194,7 +193,7 @@ static void {c}_carries({c}_states *state)
 }}"""
 
     def by_key(self, place: KeyedPlace) -> KeyedCode:
-        """Add the state that one element leaves; of one that is absent it is of nothing."""
+        """Add the state that one element makes; an absent one makes the state of no elements."""
         h, c = self.holder, self.name
         adds = " ".join(f"{target} += s.{name};" for name, target in place.targets.items())
         sets = " ".join(f"s.{name} = words[{word}];" for name, word in place.words.items())
@@ -222,7 +221,7 @@ static {c}_accs {c}_ended(const {h}_states *l)
 {of_two(f"{c}_merged", f"{c}_accs", self._ops)}"""
 
     def _lanes_of(self, name: str, dtype: str, start: str) -> str:
-        """Return a field of lanes; one without an element has what any other state begins with."""
+        """Return a field of lanes; one that met no element has the value that states start with."""
         kind = f"(CHF_VEC({FIELD[dtype]}))"
         lanes = f"{kind}(l->{name})"
         if name not in self._late:

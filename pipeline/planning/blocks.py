@@ -113,7 +113,8 @@ def cut_blocks(
     passed
         Which leaves need not be read: bool, of the same shape; None: none of them.
     fed
-        Bytes that a block may have at least, where devices are fed from files.
+        The upper bound of a block is at least this, in bytes: devices that are fed from files
+        need larger blocks.
     rounded
         True where devices round the results of tiles that are whole: a tile that is no larger than
         a block may be is then not shared, if workers have about as many each.

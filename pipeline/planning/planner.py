@@ -72,9 +72,9 @@ def make_plan(
     terms
         What is known of the workers.
     once
-        Whether the data are to be read once only, if there is memory for what that takes.
+        True to read the data once: elements are kept for quantiles wherever memory allows it.
     skipped
-        Leaves that need not be read: nothing in them counts for what was found before.
+        Leaves that an earlier read found to have no element that matters: they are not read.
     ledger
         Where partials are looked for, and kept.
 
@@ -142,7 +142,7 @@ def _fitting(
     larger = larger_leaves(request, terms, partial(_cut, request), folded, LEAF_BYTES)
     likely = itertools.chain(
         [] if larger is None else [larger],
-        # First those that leave as much again for what is beside it.
+        # First layouts whose staging takes at most half of the memory.
         (one for one in ways() if 2 * staged(one) <= most),
         (one for one in ways() if staged(one) <= most < 2 * staged(one)),
     )
@@ -158,9 +158,9 @@ def _fitting(
 
 
 def fitted(plan: Plan, terms: Terms) -> Plan:
-    """Return a plan as it is for other workers: the same one, if they have the terms it is for.
+    """Return a plan for workers that are there: the same one, if it was made for their terms.
 
-    Else, and with a ledger, which may have more by now, it is made anew of what was listed for it.
+    Else a new plan is made of its listings; also if it has a ledger, which may know more by now.
     """
     if plan.terms == terms and plan.ledger is None:
         return plan

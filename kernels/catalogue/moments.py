@@ -1,6 +1,7 @@
-"""Moments and norms: those of floats that round, and what stands in for them.
+"""Moments and norms.
 
-Exact results, and those of integers, are declared in exact_sums.py.
+A reduction that rounds in every addition names its exact form, for the mode that is exact, and for
+integers: such forms are declared in exact_sums.py.
 """
 
 from __future__ import annotations

@@ -90,8 +90,8 @@ FORMS: Mapping[str, WrittenOption] = MappingProxyType({
     "where": WrittenOption(metavar="CONDITION"),
     "mask": WrittenOption(
         "Ignore elements where this array of bools is false. It has some of the source's axes, by "
-        "their names, or the last ones.", metavar="ZARR"),
-    "weights": WrittenOption(metavar="ZARR"),
+        "their names, or the last ones.", metavar="NAME|ZARR"),
+    "weights": WrittenOption(metavar="NAME|ZARR|FORMULA"),
     "by": WrittenOption(
         "Labels are the name of a coordinate (lat), a part of its dates (time.month), or the path "
         "or URL of an array. All combinations of several labels are groups, and results have an "

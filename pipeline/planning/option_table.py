@@ -186,7 +186,8 @@ class OptionTable:
     trust_ledger: Annotated[bool, Section.RUNNING] = False
     """Use a ledger in a folder that others may write to."""
     variant: Annotated[VariantName | None, Section.RUNNING] = None
-    """Force a kernel variant: "tree", "work_group" or "sub_group".
+    """Force a kernel variant: "tree", "work_group" or "sub_group". Nobody needs this: it is for
+    tests and measurements.
 
     None: the best one."""
     storage_options: Annotated[StorageOptions | None, Section.SOURCE, check_mapping] = None

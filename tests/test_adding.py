@@ -15,6 +15,10 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "adding.md").read_text()
 SECTIONS = dict(re.findall(r"^## (.+)\n((?:(?!^## ).*\n?)*)", PAGE, re.MULTILINE))
+LISTS = ("A kind of component", "A way to run blocks")
+"""Sections that have lists of files, and no patch."""
+PATCHED = [name for name in SECTIONS if name not in LISTS]
+NAMED = re.compile(r"`((?:kernels|pipeline|workflows|tests)/[\w/.]+)`")
 
 
 def blocks(section: str, language: str) -> list[str]:
@@ -52,12 +56,20 @@ def apply(section: str, tree: Path, folder: Path, *options: str) -> None:
 
 
 @pytest.mark.short
-@pytest.mark.parametrize("section", SECTIONS)
+@pytest.mark.parametrize("section", LISTS)
+def test_the_files_of_a_list_are_in_the_tree(section: str):
+    found = NAMED.findall(SECTIONS[section])
+    assert len(found) > 4
+    assert [name for name in found if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.short
+@pytest.mark.parametrize("section", PATCHED)
 def test_the_patch_of_a_section_is_of_the_tree_as_it_is(section: str, tmp_path: Path):
     apply(section, ROOT, tmp_path, "--check")
 
 
-@pytest.mark.parametrize("section", SECTIONS)
+@pytest.mark.parametrize("section", PATCHED)
 def test_what_a_section_adds_works(section: str, tmp_path: Path):
     tree, folder = tmp_path / "tree", tmp_path / "folder"
     folder.mkdir()

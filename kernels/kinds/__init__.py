@@ -21,6 +21,8 @@ def kinds_of(accumulator: Accumulator) -> list[Kind]:
 
 
 def _kind_of(part: Component) -> type[Kind]:
+    # A new kind also touches component.py, traits.py and accumulator.py of accumulator/, and
+    # components.py, evaluation.py and reference.py of binding/ (docs/adding.md).
     if part.limbs:
         return ExactSum if part.limbs.terms else LimbSum
     if part.table:

@@ -272,7 +272,8 @@ class QuestionKeys:
         request = self.request
         own = request.keys
         edges = [] if own is None or isinstance(own, Keys) else [own.intervals]
-        axes = len(self.layout.axes), self.layout.reduced, own is not None
+        windows = [axis.window for axis in self.layout.axes]  # beside one with windows, others lack
+        axes = windows, self.layout.reduced, own is not None
         return canonical([FORMAT, axes, edges, [one.axes for one in request.held]]).encode()
 
     def _positions(self, reach: Slices) -> list[bytes]:

@@ -149,6 +149,16 @@ def test_several_questions_of_one_read_are_known_together(source: Path, tmp_path
     assert third.ledger.known > 0
 
 
+def test_a_question_without_windows_is_known_beside_one_that_has_them(source, tmp_path: Path):
+    windows = cf.ask("sum", axis=0, coarsen={1: 2})
+    questions = {"rows": cf.ask("mean", axis=0), "windows": windows}
+    first = cf.submit(source, questions, ledger=tmp_path / "l")
+    assert_same(first.result(), cf.reduce(source, questions))
+    again = cf.submit(source, questions, ledger=tmp_path / "l")
+    assert_same(again.result(), first.result())
+    assert again.ledger == LedgerReport(known=first.ledger.kept)
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -275,18 +275,20 @@ class QuestionKeys:
         request = self.request
         own = request.keys
         edges = [] if own is None or isinstance(own, Keys) else [own.intervals]
-        axes = len(self.layout.axes), self.layout.reduced, own is not None
+        windows = [axis.window for axis in self.layout.axes]  # beside one with windows, others lack
+        axes = windows, self.layout.reduced, own is not None
         return canonical([FORMAT, axes, edges, [one.axes for one in request.held]]).encode()
 
     def _positions(self, reach: Slices) -> list[bytes]:
         """Return where elements stand among all, if the question reads that.
 
-        Along the first reduced axis more elements may follow: those before keep their positions.
+        Along the first reduced axis, that in windows too, more elements may follow: those before
+        keep their positions.
         """
         if not any(traits_of(part).reads_index for part in self.accumulator.components):
             return []
-        inner = self.layout.reduced[1:]
-        told = [(one.start, one.stop) for one in reach], [self.layout.shape[n] for n in inner]
+        inner = self.layout.reduced_by_window[1:]
+        told = [(one.start, one.stop) for one in reach], [self.layout.by_window[n] for n in inner]
         return [canonical(told).encode()]
 
     def _values(self, axes: Sequence[int], values: np.ndarray, reach: Slices) -> bytes:

@@ -63,7 +63,9 @@ def _conditions(request: Request, terms: Terms) -> list[Node]:
     parts = [part for one in request.together for part in one.accumulator(terms).components]
     windows = any(axis.window for one in request.together for axis in one.chosen)
     conditions = all(one.options.conditions for one in request.together)
-    if len(request.sources) != 1 or windows or not conditions:
+    dtypes = [request.options.cast, *(source.dtype for source in request.sources)]
+    numbers = all(one is None or one.kind in "biuf" for one in dtypes)  # others have no such order
+    if len(request.sources) != 1 or windows or not conditions or not numbers:
         return []
     found = [part.absent for part in parts]
     return [] if None in found else list(dict.fromkeys(one for one in found if one is not None))

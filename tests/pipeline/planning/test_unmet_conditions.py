@@ -80,6 +80,23 @@ def test_elements_of_every_dtype_are_compared(tmp_path, dtype):
     assert run.plan.scan.nbytes < rising(dtype).nbytes * 0.6
 
 
+@pytest.mark.parametrize(
+    ("dtype", "op", "options"),
+    [
+        ("M8[D]", "count", {"where": "x > 50"}),
+        ("m8[s]", "sum", {"where": "x > 50"}),
+        ("c8", "sum", {"where": lambda x: x.real > 50}),
+        ("i4", "sum", {"where": "x > 50", "dtype": "object"}),
+    ],
+)
+def test_elements_without_an_order_of_numbers_are_all_read(tmp_path, dtype, op, options):
+    stored(tmp_path / "a.zarr", rising("i8").astype(dtype), (2, 6, SIDE))
+    if dtype != "c8":
+        asked(tmp_path / "a.zarr", ["min", "max"], tmp_path / "l")
+    run = asked(tmp_path / "a.zarr", op, tmp_path / "l", **options)
+    assert run.plan.scan.passed == 0
+
+
 def test_packed_values_are_compared_as_what_they_stand_for(tmp_path):
     array = stored(tmp_path / "a.zarr", rising("i2"), (2, 6, SIDE))
     array.attrs.update({"scale_factor": 0.1, "add_offset": 100.0})

@@ -149,6 +149,29 @@ def test_several_questions_of_one_read_are_known_together(source: Path, tmp_path
     assert third.ledger.known > 0
 
 
+def test_positions_in_windows_of_an_array_that_grew_behind_them_are_found_anew(tmp_path: Path):
+    x = values().reshape(4, -1)
+    x[1, 0] = -9
+    stored(tmp_path / "a.zarr", x[:, :1200], (4, 100))
+    options = {"axis": 1, "coarsen": {0: 2}}
+    asked(tmp_path / "a.zarr", "argmin", tmp_path / "l", **options)
+    array = zarr.open_array(tmp_path / "a.zarr")
+    array.resize(x.shape)
+    array[:, 1200:] = x[:, 1200:]
+    aged(tmp_path / "a.zarr")
+    asked(tmp_path / "a.zarr", "argmin", tmp_path / "l", **options)
+
+
+def test_a_question_without_windows_is_known_beside_one_that_has_them(source, tmp_path: Path):
+    windows = cf.ask("sum", axis=0, coarsen={1: 2})
+    questions = {"rows": cf.ask("mean", axis=0), "windows": windows}
+    first = cf.submit(source, questions, ledger=tmp_path / "l")
+    assert_same(first.result(), cf.reduce(source, questions))
+    again = cf.submit(source, questions, ledger=tmp_path / "l")
+    assert_same(again.result(), first.result())
+    assert again.ledger == LedgerReport(known=first.ledger.kept)
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -170,17 +170,24 @@ class DeviceWorkers:
         with_deadline(_answer(), "a worker's retirement", asked)
         return bool(self.there())
 
-    def avoid(self, worker: str) -> bool:
-        """Prefer other workers from now on; return True if there are any."""
-        self._avoided.add(worker)
-        return bool(self.preferred())
+    def avoid(self, worker: str) -> set[str]:
+        """Prefer other workers from now on; return these.
 
-    def preferred(self) -> list[str] | None:
-        """Return the workers that tasks are to go to; None if they may go to all."""
+        Where each has been avoided, what happened to the others may have passed.
+        """
+        self._avoided.add(worker)
+        others = self.preferred()
+        if not others:
+            self._avoided = {worker}
+            others = self.preferred()
+        return others
+
+    def preferred(self) -> set[str]:
+        """Return the workers that tasks are to go to, if they can; none if all are as good."""
         if not self._avoided:
-            return None
-        joined = self.there().items()
-        return [one for one, known in joined if one not in self._avoided and self.useful(known)]
+            return set()
+        joined = {one for one, known in self.there().items() if self.useful(known)}
+        return joined - self._avoided
 
 
 def _answer() -> float:

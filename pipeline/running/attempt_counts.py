@@ -10,6 +10,8 @@ from chunkfold.running.tree_nodes import TreeNode
 from chunkfold.settings import WORKER_LOSSES, worker_losses
 from chunkfold.worker.block_report import Attempts
 
+_MOST_TRIES = 8
+"""Times that devices may fail at a task."""
 _MORE = 4
 """Times as many losses, that a message proposes to allow."""
 
@@ -20,8 +22,9 @@ class AttemptCounts:
     def __init__(self) -> None:
         self._most = worker_losses()
         self._losses = Counter[TreeNode]()
-        self._failures: dict[str, str] = {}
-        """Workers whose devices failed, and why."""
+        self._failures: dict[TreeNode, dict[str, str]] = {}
+        """For each task the workers whose devices failed at it, and why."""
+        self._tries = Counter[TreeNode]()
         self._stopped: list[str] = []
         self._again = self._repeated = 0
         self._late: set[tuple[TreeNode, int]] = set()
@@ -49,22 +52,24 @@ class AttemptCounts:
         """Count the result of an earlier attempt, once."""
         self._late.add((node, number))
 
-    def failed(self, what: str, error: DeviceError, *, others: bool) -> bool:
+    def failed(self, node: TreeNode, what: str, error: DeviceError, others: set[str]) -> bool:
         """Count a device that failed at a task; return True if its worker's did not before.
 
         Raises
         ------
         DeviceError
-            If there are no other workers; it names each that failed.
+            If the devices of all `others` have failed at it, too; it names each.
         """
-        known = error.worker in self._failures
-        self._failures.setdefault(error.worker, str(error))
-        if others:
+        known = any(error.worker in failures for failures in self._failures.values())
+        own = self._failures.setdefault(node, {})
+        own[error.worker] = str(error)
+        self._tries[node] += 1
+        if others - own.keys() and self._tries[node] < _MOST_TRIES:
             return not known
-        if len(self._failures) == 1:
+        if len(own) == 1:
             raise error
-        told = "; ".join(f"{why} (worker {worker})" for worker, why in self._failures.items())
-        raise DeviceError(f"{what} failed on {len(self._failures)} devices: {told}") from error
+        told = "; ".join(f"{why} (worker {worker})" for worker, why in own.items())
+        raise DeviceError(f"{what} failed on {len(own)} devices: {told}") from error
 
     def lost(self, node: TreeNode, what: str, error: WorkerStoppedError) -> None:
         """Count a worker that a task has lost, but for those that were sent away.

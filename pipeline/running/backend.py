@@ -80,8 +80,8 @@ class Backend(Protocol):
     def retire(self, error: WorkerLostError) -> bool:
         """Give up the worker that raised; say whether any are left."""
 
-    def avoid(self, worker: str) -> bool:
-        """Send nothing more to a worker whose device failed; say whether any others are left."""
+    def avoid(self, worker: str) -> set[str]:
+        """Send tasks to other workers than one whose device failed; return their addresses."""
 
     def watch(self, quiet: float = math.inf) -> Watched:
         """Look after the workers: tasks of those that are stopped end with `WorkerStoppedError`.
@@ -178,9 +178,9 @@ class InProcess:
         """There is no other."""
         return False
 
-    def avoid(self, worker: str) -> bool:  # noqa: ARG002 # the one there is
+    def avoid(self, worker: str) -> set[str]:  # noqa: ARG002 # the one there is
         """There is no other."""
-        return False
+        return set()
 
     def watch(self, quiet: float = math.inf) -> Watched:  # noqa: ARG002 # nobody is asked
         """The caller's process is here."""

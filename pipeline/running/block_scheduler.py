@@ -191,7 +191,7 @@ class BlockScheduler:
         elif isinstance(outcome, DeviceError) and outcome.worker:
             self._backend.release([attempt.ticket])
             others = self._backend.avoid(outcome.worker)
-            if self._counts.failed(self._called(node), outcome, others=others):
+            if self._counts.failed(node, self._called(node), outcome, others):
                 self._emit(WorkerRetired(self._run, outcome.worker, str(outcome)))
             self._begin_again(node)
         elif isinstance(outcome, BaseException):

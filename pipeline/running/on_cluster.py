@@ -26,7 +26,7 @@ from chunkfold.planning.work import Work
 from chunkfold.planning.workers import Workers
 from chunkfold.running import sending
 from chunkfold.running.backend import Done, PartialsLostError
-from chunkfold.running.sent_tasks import SentTasks, is_gone, outcome_of
+from chunkfold.running.sent_tasks import SentTasks, is_gone, of_combine, outcome_of
 from chunkfold.running.shared_tasks import TasksThere
 from chunkfold.settings import wait_seconds
 from chunkfold.worker.fold_block import Folded
@@ -168,10 +168,7 @@ class OnCluster:
         sending.bring(self._client, outcome, done, self.release)
 
     def _combined(self, parts: Sequence[Any], done: Done, outcome: object) -> None:
-        """Tell which partials were lost, if Dask could not make them again."""
-        if isinstance(outcome, CancelledError) and (lost := [one for one in parts if is_gone(one)]):
-            outcome = PartialsLostError(lost)
-        done(outcome)
+        done(of_combine(parts, outcome))
 
     def _replaceable(self, future: Any, done: Done) -> object:
         self._sent.add(future.key, done)
@@ -184,6 +181,7 @@ class OnCluster:
 
         Returns the future. Of a worker that is stopped, Dask itself takes such a task to another.
         """
+        preferred = sorted(self._workers.preferred())
         with annotate(span=SPAN):
             future = self._client.submit(
                 task,
@@ -192,7 +190,8 @@ class OnCluster:
                 key=f"chunkfold-{name}-{next(self._numbers)}",
                 pure=False,
                 priority=priority,
-                workers=self._workers.preferred() or None,
+                workers=preferred or None,
+                allow_other_workers=bool(preferred),  # they may go before they have begun it
                 resources=self._workers.resources or None,
             )
         self._futures.add(future)
@@ -234,7 +233,7 @@ class OnCluster:
         """Close the worker that has no device any more."""
         return self._workers.retire(error.worker)
 
-    def avoid(self, worker: str) -> bool:
+    def avoid(self, worker: str) -> set[str]:
         """Submit to other workers from now on."""
         return self._workers.avoid(worker)
 

@@ -7,15 +7,15 @@ of the run's, which counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from distributed import Client, Future
 from distributed.scheduler import KilledWorker
 
 from chunkfold.cluster.scheduler_calls import STOPPED
-from chunkfold.errors import CancelledError, ClusterError, WorkerStoppedError
-from chunkfold.running.backend import Done
+from chunkfold.errors import CancelledError, ClusterError, DeviceError, WorkerStoppedError
+from chunkfold.running.backend import Done, PartialsLostError
 from chunkfold.settings import wait_seconds
 
 
@@ -49,8 +49,18 @@ class SentTasks:
 
 
 def is_gone(future: Any) -> bool:
-    """Return True if a result was lost and Dask cannot repeat it: its inputs were lost, too."""
-    return isinstance(future, Future) and bool(future.status == "cancelled")
+    """Return True if a result was lost and Dask could not repeat it.
+
+    Its inputs were lost, too, or the device failed that it was made on anew.
+    """
+    return isinstance(future, Future) and future.status in ("cancelled", "error")
+
+
+def of_combine(parts: Sequence[Any], outcome: object) -> object:
+    """Return the outcome of a combine: which of its parts were lost, if that is why it has none."""
+    ended = isinstance(outcome, (CancelledError, DeviceError))
+    lost = [one for one in parts if ended and is_gone(one)]
+    return PartialsLostError(lost) if lost else outcome
 
 
 def outcome_of(future: Any, client: Client) -> object:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,11 +15,12 @@ import zarr
 from distributed import Client
 
 import chunkfold as cf
-from chunkfold.events import WorkerRetired
+from chunkfold.events import BlockProgress, Event, WorkerRetired
 from chunkfold.workflows.cli import _CODES
+from tests.conftest import DEVICES
 
 pytestmark = [pytest.mark.unoptimised, pytest.mark.usefixtures("a_row_each")]
-X = np.random.default_rng(0).normal(size=(12, 500))
+X = np.random.default_rng(0).normal(size=(96, 500))
 
 
 @pytest.fixture
@@ -47,6 +52,23 @@ def _break(status: int, after: int = 0) -> None:
         raise cl.Error(cl._cl._ErrorRecord("clEnqueueNDRangeKernel", status, ""))
 
     Launcher.whole, Launcher.enqueue = enqueue, failing
+
+
+def _slow(broken: str) -> None:
+    """Have each launch take its time, in this process, and fail once a file is there."""
+    import pyopencl as cl
+
+    from chunkfold.kernels.fold.launch import Launcher
+
+    enqueue = Launcher.enqueue
+
+    def slowed(self, *given):
+        time.sleep(0.15)
+        if Path(broken).exists():
+            raise cl.Error(cl._cl._ErrorRecord("clEnqueueNDRangeKernel", -59, ""))
+        return enqueue(self, *given)
+
+    Launcher.enqueue = slowed
 
 
 def _mend() -> None:
@@ -87,3 +109,33 @@ def test_the_only_device_says_itself_how_it_failed(path):
         alone.run(_break, -59)
         with pytest.raises(cf.DeviceError, match=r"failed while launching .*INVALID_OPERATION"):
             cf.submit(path, "sum", client=alone).result(120)
+
+
+def test_partials_that_a_killed_worker_had_are_made_anew_where_a_device_fails(
+    path, tmp_path, monkeypatch
+):
+    """They stay on workers, and Dask makes them again: on the worker that fails, or on none."""
+    monkeypatch.setattr("chunkfold.running.sending.BROUGHT_BYTES", 100)
+    monkeypatch.setattr("chunkfold.planning.blocks.TO_PARTIAL", 1)
+    want = cf.reduce(path, ["sum", "max"], axis=0)
+    made = cf.LocalOpenCLCluster(DEVICES[0].spec, workers_per_device=3, dashboard_address=None)
+    with made as cluster, Client(cluster, set_as_default=False) as connected:
+        connected.wait_for_workers(3, timeout=60)
+        failing, killed, last = sorted(connected.scheduler_info(n_workers=-1)["workers"])
+        processes = connected.run(os.getpid)
+        connected.run(_slow, str(tmp_path / "broken"), workers=[failing])
+        connected.run(_slow, str(tmp_path / "never"), workers=[killed, last])
+        ended = []
+
+        def hear(event: Event) -> None:
+            if isinstance(event, BlockProgress) and event.done and event.worker == killed:
+                ended.append(event.block)
+                if len(ended) == 5:
+                    (tmp_path / "broken").touch()
+                    os.kill(processes[killed], signal.SIGKILL)
+
+        run = cf.submit(path, ["sum", "max"], axis=0, client=connected, on_event=hear)
+        found = run.result(60)
+    assert len(ended) >= 5
+    for op in ("sum", "max"):
+        np.testing.assert_array_equal(found[op], want[op])

@@ -42,8 +42,8 @@ def unmet_leaves(
     Bool, (tiles, parts); None if the ledger knows of none, or a question has no condition.
     """
     absent = _conditions(request, terms)
-    known = [one for one in listings if one is not None]
-    if not absent or not layout.elements:
+    known = [one for one in listings if one is not None and one.modified is not None]
+    if not absent or not layout.elements or len(known) < len(listings):
         return None
     unmet = np.zeros([axis.pieces for axis in layout.axes], bool)
     for skipna in (True, False):
@@ -105,13 +105,14 @@ def _ranges(
     """
     least, most = keys.request.bound(fp64=terms.fp64).statistics
     for block in cut.known_blocks():
-        stored = cut.ledger.read(keys.key(block), dict.fromkeys(keys.components))
+        key = keys.key(block)
+        stored = cut.ledger.read(key, dict.fromkeys(keys.components))
         if stored is None:
             continue
         try:
             (partial,) = partials_in(stored, keys.accumulator, keys.components, [1])
         except DamagedError as error:
-            cut.ledger.refuse(keys.key(block), str(error))
+            cut.ledger.refuse(key, str(error))
             continue
         low, high = least.finish(partial)[0], most.finish(partial)[0]
         if keys.request.options.skipna or low == low:  # else others may be anything

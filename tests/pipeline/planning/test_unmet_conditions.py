@@ -9,6 +9,7 @@ import pytest
 import zarr
 
 import chunkfold as cf
+from chunkfold.errors import LedgerError
 from chunkfold.planning import planner
 from tests.ledgers import aged, asked, assert_same, stored
 
@@ -123,6 +124,12 @@ def test_all_questions_of_a_read_must_have_a_condition(source, tmp_path):
         run = cf.submit(source, asked_for, ledger=tmp_path / "l")
         assert_same(run.result(60), cf.reduce(source, asked_for))
         assert (run.plan.scan.nbytes < rising().nbytes) == (asked_for is questions)
+
+
+def test_an_array_without_times_is_refused_with_a_condition_too(source, tmp_path):
+    asked(source, ["min", "max"], tmp_path / "l")
+    with pytest.raises(LedgerError, match="a ledger takes Zarr arrays"):
+        cf.reduce(rising(), "mean", where="x > 50", ledger=tmp_path / "l")
 
 
 def test_what_was_not_read_is_not_kept(source, tmp_path):

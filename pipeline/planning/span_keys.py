@@ -272,8 +272,7 @@ class QuestionKeys:
     @cached_property
     def _common(self) -> bytes:
         """The part of keys that all blocks share."""
-        request = self.request
-        own = request.keys
+        request, own = self.request, self.request.keys
         edges = [] if own is None or isinstance(own, Keys) else [own.intervals]
         windows = [axis.window for axis in self.layout.axes]  # beside one with windows, others lack
         axes = windows, self.layout.reduced, own is not None

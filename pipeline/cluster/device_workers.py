@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
@@ -44,6 +45,10 @@ def _until_some_answer() -> Retrying:
     )
 
 
+_ASK_EVERY_S = 0.25
+"""Interval at which the scheduler is asked if a worker has come again, s."""
+
+
 class DeviceWorkers:
     """The workers of a cluster that have devices."""
 
@@ -53,6 +58,8 @@ class DeviceWorkers:
         """What tasks ask for, so that they go to no other worker."""
         self.near = False
         """Whether the workers are where the client reaches the scheduler: on one host with it."""
+        self._several = False
+        """True if several workers were there at the start."""
         self._avoided: set[str] = set()
         """Workers whose devices failed."""
 
@@ -82,6 +89,7 @@ class DeviceWorkers:
         limits = [workers[a]["memory_limit"] for a in found if workers[a].get("memory_limit")]
         threads = min(int(workers[address]["nthreads"]) for address in found)
         devices, readers = zip(*found.values(), strict=True)
+        self._several = len(found) > 1
         (_, neighbours), *_ = Counter(map(_host, found)).most_common(1)
         rates = self._decode_rates(found, codecs, meanwhile)
         return Workers(devices, threads, max(readers), min(limits, default=None), neighbours, rates)
@@ -170,15 +178,21 @@ class DeviceWorkers:
         with_deadline(_answer(), "a worker's retirement", asked)
         return bool(self.there())
 
-    def avoid(self, worker: str) -> set[str]:
+    def avoid(self, worker: str, cancelled: Callable[[], bool]) -> set[str]:
         """Prefer other workers from now on; return these.
 
-        Where each has been avoided, what happened to the others may have passed.
+        Where each has been avoided, what happened to the others may have passed. Where there were
+        others before, and there are none now, one may be about to come again: it is waited for,
+        unless the run is cancelled.
         """
         self._avoided.add(worker)
         others = self.preferred()
         if not others:
             self._avoided = {worker}
+            others = self.preferred()
+        until = time.monotonic() + wait_seconds("chunkfold.workers.absent")
+        while not (others or cancelled()) and self._several and time.monotonic() < until:
+            time.sleep(_ASK_EVERY_S)
             others = self.preferred()
         return others
 

@@ -80,7 +80,7 @@ class Backend(Protocol):
     def retire(self, error: WorkerLostError) -> bool:
         """Give up the worker that raised; say whether any are left."""
 
-    def avoid(self, worker: str) -> set[str]:
+    def avoid(self, worker: str, cancelled: Callable[[], bool]) -> set[str]:
         """Send tasks to other workers than one whose device failed; return their addresses."""
 
     def watch(self, quiet: float = math.inf) -> Watched:
@@ -178,7 +178,7 @@ class InProcess:
         """There is no other."""
         return False
 
-    def avoid(self, worker: str) -> set[str]:  # noqa: ARG002 # the one there is
+    def avoid(self, worker: str, cancelled: Callable[[], bool]) -> set[str]:  # noqa: ARG002 # it is alone
         """There is no other."""
         return set()
 

@@ -190,7 +190,7 @@ class BlockScheduler:
             self._combine_again(node, outcome.lost)
         elif isinstance(outcome, DeviceError) and outcome.worker:
             self._backend.release([attempt.ticket])
-            others = self._backend.avoid(outcome.worker)
+            others = self._backend.avoid(outcome.worker, self._cancelled)
             if self._counts.failed(node, self._called(node), outcome, others):
                 self._emit(WorkerRetired(self._run, outcome.worker, str(outcome)))
             self._begin_again(node)

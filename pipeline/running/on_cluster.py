@@ -233,9 +233,9 @@ class OnCluster:
         """Close the worker that has no device any more."""
         return self._workers.retire(error.worker)
 
-    def avoid(self, worker: str) -> set[str]:
+    def avoid(self, worker: str, cancelled: Callable[[], bool]) -> set[str]:
         """Submit to other workers from now on."""
-        return self._workers.avoid(worker)
+        return self._workers.avoid(worker, cancelled)
 
     def watch(self, quiet: float = math.inf) -> Watched:
         """Look after the workers; see `WorkersWatch.look`."""

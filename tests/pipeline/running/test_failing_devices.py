@@ -139,3 +139,25 @@ def test_partials_that_a_killed_worker_had_are_made_anew_where_a_device_fails(
     assert len(ended) >= 5
     for op in ("sum", "max"):
         np.testing.assert_array_equal(found[op], want[op])
+
+
+def test_a_worker_that_comes_again_does_what_a_device_fails_at(path, tmp_path):
+    """It is killed, and its nanny starts it anew, while the only other one fails."""
+    made = cf.LocalOpenCLCluster(DEVICES[0].spec, workers_per_device=2, dashboard_address=None)
+    with made as cluster, Client(cluster, set_as_default=False) as connected:
+        connected.wait_for_workers(2, timeout=60)
+        failing, killed = sorted(connected.scheduler_info(n_workers=-1)["workers"])
+        processes = connected.run(os.getpid)
+        connected.run(_slow, str(tmp_path / "never"), workers=[killed])
+        connected.run(_break, -59, workers=[failing])
+        ended = []
+
+        def hear(event: Event) -> None:
+            if isinstance(event, BlockProgress) and event.done and event.worker == killed:
+                ended.append(event.block)
+                if len(ended) == 2:
+                    os.kill(processes[killed], signal.SIGKILL)
+
+        run = cf.submit(path, ["sum", "max"], client=connected, on_event=hear)
+        assert run.result(100) == cf.reduce(path, ["sum", "max"])
+    assert len(ended) >= 2

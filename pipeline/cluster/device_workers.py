@@ -190,7 +190,7 @@ class DeviceWorkers:
         if not others:
             self._avoided = {worker}
             others = self.preferred()
-        until = time.monotonic() + wait_seconds("chunkfold.workers.absent")
+        until = time.monotonic() + wait_seconds("chunkfold.workers.join")
         while not (others or cancelled()) and self._several and time.monotonic() < until:
             time.sleep(_ASK_EVERY_S)
             others = self.preferred()

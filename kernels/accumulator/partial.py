@@ -57,10 +57,7 @@ class Partial:
             some = slice(*np.searchsorted(rows.at, (outputs.start, outputs.stop)))
             if some.start < some.stop:
                 wide[name] = Wide(rows.at[some] - outputs.start, rows.tables[some])
-        arrays = {name: array[outputs] for name, array in self.arrays.items()}
-        count = self.count[outputs] if isinstance(self.count, np.ndarray) else self.count
-        chosen = {name: array[outputs] for name, array in self.chosen.items()}
-        return Partial(arrays, wide, count, chosen)
+        return self._of(outputs, wide)
 
     def within(self, outputs: tuple[int, ...], place: tuple[slice, ...]) -> Partial:
         """Return those of a box of its outputs, which have the extents `outputs`."""
@@ -72,9 +69,12 @@ class Partial:
             kept = np.isin(rows.at, numbers)
             if kept.any():
                 wide[name] = Wide(np.searchsorted(numbers, rows.at[kept]), rows.tables[kept])
-        arrays = {name: array[numbers] for name, array in self.arrays.items()}
-        count = self.count[numbers] if isinstance(self.count, np.ndarray) else self.count
-        chosen = {name: array[numbers] for name, array in self.chosen.items()}
+        return self._of(numbers, wide)
+
+    def _of(self, outputs: slice | np.ndarray, wide: Mapping[str, Wide]) -> Partial:
+        arrays = {name: array[outputs] for name, array in self.arrays.items()}
+        count = self.count[outputs] if isinstance(self.count, np.ndarray) else self.count
+        chosen = {name: array[outputs] for name, array in self.chosen.items()}
         return Partial(arrays, wide, count, chosen)
 
 

@@ -47,13 +47,13 @@ def possible_truths(condition: Node, low: Any, high: Any) -> Truths:
     if condition.op in _JOINED:
         each = (possible_truths(one, low, high) for one in condition.sources)
         return frozenset(_JOINED[condition.op](*truths) for truths in itertools.product(*each))
-    ranges = [_range(one, low, high) for one in condition.sources]
-    if condition.op not in _COMPARED or any(one is None for one in ranges):
+    ranges = [known for one in condition.sources if (known := _range(one, low, high)) is not None]
+    if condition.op not in ("isnan", *_COMPARED) or len(ranges) < len(condition.sources):
         return BOTH
-    one, *others = (known for known in ranges if known is not None)
     if condition.op == "isnan":
+        (one,) = ranges
         return _truths(true=one.nan, false=not np.isnan(one.low))
-    (other,) = others
+    one, other = ranges
     if condition.sources[0] is condition.sources[1]:  # as x != x, which asks if it is NaN
         of_numbers = condition.op in ("equal", "less_equal", "greater_equal")
         found = [of_numbers] * (not np.isnan(one.low)) + [condition.op == "not_equal"] * one.nan
@@ -110,5 +110,4 @@ _COMPARED: dict[str, Callable[[_Range, _Range], Truths]] = {
     "greater_equal": lambda a, b: _less_equal(b, a),
     "equal": _equal,
     "not_equal": lambda a, b: frozenset(not one for one in _equal(a, b)),
-    "isnan": lambda *_: BOTH,
 }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chunkfold.boxes import Slices, extents_of
+from chunkfold.boxes import Slices, extents_of, shifted
 from chunkfold.kernels import Accumulator, Partial
 from chunkfold.kernels.accumulator.partial import assembled
 from chunkfold.planning.blocks import Block
@@ -43,14 +43,9 @@ class BlockOutputs:
             (min(one.start for one in along), max(one.stop for one in along))
             for along in zip(*regions, strict=True)
         ]
-        places = (
-            tuple(
-                slice(one.start - begin, one.stop - begin)
-                for one, (begin, _) in zip(region, ends, strict=True)
-            )
-            for region in regions
-        )
-        return cls(tuple(tiles), tuple(end - begin for begin, end in ends), tuple(places))
+        before = [slice(-begin, 0) for begin, _ in ends]
+        places = tuple(shifted(before, region) for region in regions)
+        return cls(tuple(tiles), tuple(end - begin for begin, end in ends), places)
 
     @property
     def pieces(self) -> list[int]:

@@ -26,7 +26,7 @@ from chunkfold.kernels.accumulator.traits import traits_of
 from chunkfold.kernels.expressions.nodes import Node, flat
 from chunkfold.ledger.segments import FORMAT
 from chunkfold.planning.block_outputs import reached_tiles
-from chunkfold.planning.blocks import Block
+from chunkfold.planning.blocks import Block, TileRange
 from chunkfold.planning.folding import Folding, RolledUp
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.layout import Layout
@@ -93,12 +93,19 @@ class StoredBlocks:
     listings: Sequence[Listing]
     _known: dict[int, list[str]] = dataclasses.field(default_factory=dict)
     """Identities of arrays."""
+    _digests: dict[tuple[TileRange, TileRange], bytes] = dataclasses.field(default_factory=dict)
 
     def digest(self, block: Block) -> bytes:
         """Return a hash of a block's chunks and elements.
 
         It does not depend on the leaves that the block is cut in, if it is a box.
         """
+        place = block.tiles, block.parts
+        if place not in self._digests:
+            self._digests[place] = self._digest(block)
+        return self._digests[place]
+
+    def _digest(self, block: Block) -> bytes:
         axes, ends = self.layout.axes, self.ends(block)
         told = [_selected(axis, *own) for axis, own in zip(axes, ends, strict=True)]
         tiles, parts = block.leaves
@@ -146,9 +153,8 @@ class StoredBlocks:
     def _objects(self, source: Source, ends: Sequence[tuple[int, int]]) -> Slices:
         """Return the least box of a source's objects that has all those of some pieces."""
         box = []
-        for axis, size, (first, last) in zip(
-            self.layout.axes, source.object_shape, ends, strict=True
-        ):
+        each = zip(self.layout.axes, source.object_shape, ends, strict=True)
+        for axis, size, (first, last) in each:
             begins, behind = (one[first : last + 1] for one in axis.touched(size))
             box.append(slice(int(begins.min()), int(behind.max())))
         return tuple(box)
@@ -165,16 +171,9 @@ def question_keys(
     """
     known = [one for one in listings if one is not None]
     blocks = StoredBlocks(questions[0].layout, request.sources, known)
-    return [
-        QuestionKeys(
-            one,
-            how.layout,
-            how.accumulator,
-            blocks,
-            how.choosers if isinstance(how, Folding) else (),
-        )
-        for one, how in zip(request.together, questions, strict=True)
-    ]
+    choosers = [how.choosers if isinstance(how, Folding) else () for how in questions]
+    each = zip(request.together, questions, choosers, strict=True)
+    return [QuestionKeys(one, how.layout, how.accumulator, blocks, own) for one, how, own in each]
 
 
 def _region(axis: Axis, first: int, last: int) -> Taken:

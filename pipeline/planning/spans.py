@@ -100,11 +100,11 @@ class LedgerCut:
             known = runs.get(run, set())
             cut = [(0, parts)] if whole else grids.parts.filled(known, parts)
             made += (replace(_block(run, one), known=one in known) for one in cut)
-        settled, stored = time.time_ns() - SETTLED_NS[self.remote], self.questions[0].blocks
         blocks = []
         for number, one in enumerate(made):
             at = slice(*one.tiles), slice(*one.parts)
-            entries = self._keys(one) if stored.newest(one) <= settled else ()
+            named = self.questions if self._is_settled(one) else ()
+            entries = tuple(each.key(one) for each in named)
             bits, has = packed_leaves(unstored[at]), one.known and bool(entries)
             over = b"" if has or passed is None else packed_leaves(passed[at])
             blocks.append(
@@ -122,20 +122,16 @@ class LedgerCut:
 
     def known_blocks(self) -> Iterator[Block]:
         """Yield blocks of the whole read whose partials the ledger has, the largest first."""
-        settled, stored = time.time_ns() - SETTLED_NS[self.remote], self.questions[0].blocks
         for run, parts in self._known_runs(LeafGrids.of(self._layout), whole=False).items():
-            for one in map(partial(_block, run), parts):
-                if stored.newest(one) <= settled:
-                    yield one
+            yield from filter(self._is_settled, map(partial(_block, run), parts))
 
-    def _keys(self, block: Block) -> tuple[str, ...]:
-        return tuple(one.key(block) for one in self.questions)
+    def _is_settled(self, block: Block) -> bool:
+        """Tell if all chunks of a block are old enough to be trusted."""
+        newest = self.questions[0].blocks.newest(block)
+        return newest <= time.time_ns() - SETTLED_NS[self.remote]
 
     def _known(self, block: Block) -> bool:
-        return all(
-            self.ledger.has(key, one.components)
-            for key, one in zip(self._keys(block), self.questions, strict=True)
-        )
+        return all(self.ledger.has(one.key(block), one.components) for one in self.questions)
 
     def _known_runs(self, grids: LeafGrids, *, whole: bool) -> dict[TileRange, set[TileRange]]:
         """Return runs of tiles, and those parts of them that the ledger has; the largest first."""

@@ -142,8 +142,7 @@ class KeptBlocks:
         stored = self._ledger.read(key, names)
         if stored is None:
             return None
-        groups, outputs = self._groups(question, block), self._outputs(question, block)
-        each = question.request.groups if groups is None else len(groups)
+        each, outputs = self._shape(question, block)
         counts = [each * one for one in outputs.pieces]
         try:
             found = partials_in(stored, question.accumulator, question.components, counts)
@@ -211,8 +210,7 @@ class KeptBlocks:
             if question.request.staged:
                 arrays = tile_arrays(folded.tiles)
             elif (partials := self._partials(question, number, block, folded)) is not None:
-                groups, outputs = self._groups(question, block), self._outputs(question, block)
-                each = question.request.groups if groups is None else len(groups)
+                each, outputs = self._shape(question, block)
                 joined = outputs.joined(question.accumulator, each, partials)
                 arrays = stored_arrays(question.accumulator, question.components, joined)
             else:
@@ -240,10 +238,10 @@ class KeptBlocks:
         """Return the partials of a question by tile, of the groups that the block has."""
         groups = self._groups(question, block)
         if number:
-            by_tile = folded.secondary[number - 1]
-            if any(tile not in by_tile for tile in self._tiles(question, block)):
+            by_tile, tiles = folded.secondary[number - 1], self._tiles(question, block)
+            if any(tile not in by_tile for tile in tiles):
                 return None
-            partials = [by_tile[tile] for tile in self._tiles(question, block)]
+            partials = [by_tile[tile] for tile in tiles]
         else:
             partials = list(folded.partials)
         if groups is None:
@@ -273,8 +271,11 @@ class KeptBlocks:
     def _tiles(self, question: QuestionKeys, block: Block) -> list[int]:
         return reached_tiles(self._plan.layout, question.layout, block)
 
-    def _outputs(self, question: QuestionKeys, block: Block) -> BlockOutputs:
-        return BlockOutputs.of(self._plan.layout, question.layout, block)
+    def _shape(self, question: QuestionKeys, block: Block) -> tuple[int, BlockOutputs]:
+        """Return the number of groups, and the outputs, that are kept of a block."""
+        groups = self._groups(question, block)
+        each = question.request.groups if groups is None else len(groups)
+        return each, BlockOutputs.of(self._plan.layout, question.layout, block)
 
 
 def _nbytes(entries: Sequence[NewEntry]) -> int:

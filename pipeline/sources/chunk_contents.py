@@ -27,7 +27,7 @@ _PIECE_BYTES = 4 << 20
 _AT_ONCE, _AHEAD = 16, 256
 """Objects that are read at once, and that are asked for before more are."""
 _ANY_TIME = np.iinfo(np.int64).max
-"""Of a store that is not listed: whatever time an answer has, it is none after that."""
+"""Time of the listing of a store that cannot be listed: no answer has a later one."""
 
 
 def with_contents(source: Source, hits: Sequence[np.ndarray]) -> Listing | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -20,14 +19,12 @@ from chunkfold.planning.option_table import Keywords
 from chunkfold.planning.options import Options
 from chunkfold.planning.request import Request
 from chunkfold.planning.resolve import asked
-from chunkfold.planning.span_keys import canonical, hashed
 from chunkfold.results.attributes import carried_attributes
 from chunkfold.results.quantities import Quantity
 from chunkfold.sources.axis_names import axis_names, axis_numbers, normalized_axes
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.opening import open_source, open_zarr
 from chunkfold.sources.source import Source
-from chunkfold.sources.stored_identity import stored_identity
 from chunkfold.workflows.channels import MEASURES, Normalization
 from chunkfold.workflows.normalized_parts import NotedParts, PartWriter, parts_of
 from chunkfold.workflows.outputs import (
@@ -38,7 +35,7 @@ from chunkfold.workflows.outputs import (
     staged,
 )
 from chunkfold.workflows.results import normalization_json
-from chunkfold.workflows.staging_folder import StagedOutput, is_kept
+from chunkfold.workflows.staging_folder import StagedOutput, is_kept, question_of
 from chunkfold.workflows.window import in_window
 
 
@@ -227,12 +224,8 @@ def apply(
     packing = packing_of(opened) if found.mask_and_scale else None
     attributes = carried_attributes([opened], Quantity(), made_of, unpacked=found.mask_and_scale)
     attributes |= {"chunkfold": normalization_json(found)}
-    place, names = (
-        stored_identity(opened, [slice(0, n) for n in opened.shape]),
-        axis_names(opened, range(len(shape))),
-    )
-    told = [version("chunkfold"), place, opened.shape, names, made_of, attributes]
-    question = "" if ledger is None else hashed(canonical(told).encode()).hex()
+    names = axis_names(opened, range(len(shape)))
+    question = "" if ledger is None else question_of(opened, names, made_of, attributes)
     with staged(out, overwrite=overwrite, question=question) as made:
         if is_kept(made):
             target = zarr.open_array(str(made), mode="r+")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -13,10 +12,9 @@ from chunkfold.planning.option_table import Keywords, Op
 from chunkfold.planning.options import options_of
 from chunkfold.planning.request import Request, Streamed
 from chunkfold.planning.resolve import asked
-from chunkfold.planning.span_keys import canonical, component_ids, hashed
+from chunkfold.planning.span_keys import component_ids
 from chunkfold.sources.opening import open_node, open_source
 from chunkfold.sources.source import Source
-from chunkfold.sources.stored_identity import stored_identity
 from chunkfold.workflows.ome import Image, image_of, refuse_other_version
 from chunkfold.workflows.ome_channels import apart
 from chunkfold.workflows.outputs import (
@@ -37,6 +35,7 @@ from chunkfold.workflows.pyramid_checks import (
     refuse_unresumable,
     windows_of,
 )
+from chunkfold.workflows.staging_folder import question_of
 
 STATISTICS, CHANNELS = "statistics", "channels"
 """Names of the questions besides levels: statistics of the image, and of each channel."""
@@ -84,16 +83,14 @@ class Pyramid:
         options, (source,) = self.request.options, self.request.sources
         if options.ledger is None:
             return ""
-        told = [
-            metadata.version("chunkfold"),
-            stored_identity(source, [slice(0, size) for size in source.shape]),
-            (source.shape, self.image.names),
+        return question_of(
+            source,
+            self.image.names,
             (self.op, self.factors, self.paths, self.request.streamed),
             component_ids(self.request.bound().accumulator),
             (options.ddof, options.min_count, options.initial, options.on_bad_chunk),
             [(one.axes, one.values) for one in self.request.held],
-        ]
-        return hashed(canonical(told).encode()).hex()
+        )
 
     @property
     def own(self) -> str:

@@ -15,9 +15,14 @@ import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from chunkfold.kernels.cache.entries import put_whole
+from chunkfold.planning.span_keys import canonical, hashed
+from chunkfold.sources.source import Source
+from chunkfold.sources.stored_identity import stored_identity
 
 _UNLOCKED_S = 60.0
 """An empty folder of a living process that is younger may be about to be locked."""
@@ -67,6 +72,13 @@ class StagedOutput:
                 raise OSError(number, os.strerror(number), str(self.made))
         finally:
             os.close(descriptor)
+
+
+def question_of(source: Source, *told: Any) -> str:
+    """Return a hash of all that an output is made of: a source, but for elements, and the rest."""
+    place = stored_identity(source, [slice(0, size) for size in source.shape])
+    everything = [version("chunkfold"), place, source.shape, *told]
+    return hashed(canonical(everything).encode()).hex()
 
 
 def leave_staged(made: Path) -> None:

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import zarr
 
 import chunkfold as cf
+from chunkfold.planning import blocks, planner, spans
 from chunkfold.running.run import Run
 
 THEN = 1.7e9
@@ -36,6 +38,14 @@ def stored(path: Path, values: np.ndarray, chunks: tuple[int, ...], **given: Any
     made[...] = values
     aged(path)
     return made
+
+
+def small_blocks(patch: pytest.MonkeyPatch, leaf: int, block: tuple[int, int]) -> None:
+    """Cut leaves of so many bytes at most, and blocks of at least and at most so many."""
+    patch.setattr(planner, "LEAF_BYTES", leaf)
+    for module in (blocks, spans):
+        patch.setattr(module, "BLOCK_BYTES", block)
+    patch.setattr(spans, "TO_PARTIAL", 1)
 
 
 def asked(source: Any, op: Any, ledger: Path, **options: Any) -> Run:

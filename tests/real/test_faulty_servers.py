@@ -19,11 +19,11 @@ import chunkfold as cf
 from chunkfold.errors import LedgerWarning
 from chunkfold.ledger.ledger import Ledger
 from chunkfold.ledger.upkeep import prune
-from chunkfold.planning import blocks, planner, spans
+from chunkfold.planning import spans
 from chunkfold.running.run import Run
 from chunkfold.stores.listing import listed
 from chunkfold.stores.remote import open_store
-from tests.ledgers import assert_same
+from tests.ledgers import assert_same, small_blocks
 from tests.real.faulty import FAULTS, faulty
 from tests.real.servers import Ceph, ceph, nginx
 from tests.workflows.test_cli import chunkfold
@@ -84,10 +84,7 @@ def test_faults_of_one_request_in_twenty_change_no_bit_and_are_counted(
 def _small_blocks(s3: Ceph, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in s3.environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(planner, "LEAF_BYTES", 1 << 13)
-    for module in (blocks, spans):
-        monkeypatch.setattr(module, "BLOCK_BYTES", (1 << 16, 1 << 17))
-    monkeypatch.setattr(spans, "TO_PARTIAL", 1)
+    small_blocks(monkeypatch, 1 << 13, (1 << 16, 1 << 17))
     monkeypatch.setattr(spans, "SETTLED_NS", (0, 0))  # chunks were written a moment ago
 
 

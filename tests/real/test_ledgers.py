@@ -14,8 +14,8 @@ from zarr.storage import ObjectStore
 
 import chunkfold as cf
 from chunkfold.errors import LedgerError
-from chunkfold.planning import blocks, planner, spans
-from tests.ledgers import asked, stored
+from chunkfold.planning import spans
+from tests.ledgers import asked, small_blocks, stored
 from tests.real.servers import Ceph, ceph
 from tests.workflows.test_cli import chunkfold
 
@@ -39,10 +39,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ceph]:
 def _environment(s3: Ceph, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in s3.environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(planner, "LEAF_BYTES", 1 << 15)
-    for module in (blocks, spans):
-        monkeypatch.setattr(module, "BLOCK_BYTES", (1 << 16, 1 << 17))
-    monkeypatch.setattr(spans, "TO_PARTIAL", 1)
+    small_blocks(monkeypatch, 1 << 15, (1 << 16, 1 << 17))
     monkeypatch.setattr(spans, "SETTLED_NS", (0, 0))  # chunks were written a moment ago
 
 

@@ -353,7 +353,7 @@ def test_a_normalized_array_is_gone_on_with(source: Path, tmp_path: Path, monkey
 
 
 def _restored(source: Path, tmp_path: Path) -> None:
-    """Let a run that is killed overwrite a part; then put its chunk back."""
+    """Kill a run when it has overwritten a part; then put its chunk back."""
     chunk, before = source / "c" / "0" / "0", (source / "c" / "0" / "0").read_bytes()
     zarr.open_array(str(source))[0:16, 0:16] = zarr.open_array(str(source))[0:16, 0:16][::-1]
     os.utime(chunk, (1.65e9, 1.65e9))  # mean and deviation stay the same

@@ -25,9 +25,9 @@ from chunkfold.events import BlockProgress
 from chunkfold.ledger.ledger import Ledger
 from chunkfold.ledger.segments import NewEntry
 from chunkfold.ledger.upkeep import prune
-from chunkfold.planning import blocks, planner
+from chunkfold.planning import planner
 from chunkfold.running.kept_blocks import LedgerReport
-from tests.ledgers import aged, asked, assert_same, stored
+from tests.ledgers import aged, asked, assert_same, small_blocks, stored
 
 ROWS, SIDE = 50, 12
 QUESTIONS = int(os.environ.get("CHUNKFOLD_LEDGER_QUESTIONS", "15"))
@@ -60,10 +60,7 @@ ASKED = {
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many blocks of few leaves."""
-    monkeypatch.setattr(planner, "LEAF_BYTES", 3000)
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", (6000, 12000))
-    monkeypatch.setattr("chunkfold.planning.spans.BLOCK_BYTES", (6000, 12000))
-    monkeypatch.setattr("chunkfold.planning.spans.TO_PARTIAL", 1)
+    small_blocks(monkeypatch, 3000, (6000, 12000))
 
 
 def values(rows: int = ROWS) -> np.ndarray:
@@ -254,10 +251,8 @@ def test_leaves_of_other_sizes_find_them(tmp_path, monkeypatch, chunks, leaves, 
     """As other devices and other memory have them; blocks are no smaller than these."""
     source = tmp_path / "a.zarr"
     stored(source, values(), chunks)
-    for sizes in ("pipeline.planning.blocks", "pipeline.planning.spans"):
-        monkeypatch.setattr(f"chunkfold.{sizes[9:]}.BLOCK_BYTES", (20_000, 24_000))
     first, then = leaves
-    monkeypatch.setattr(planner, "LEAF_BYTES", first)
+    small_blocks(monkeypatch, first, (20_000, 24_000))
     before = asked(source, op, tmp_path / "l", **options)
     assert before.ledger.kept > 1
     monkeypatch.setattr(planner, "LEAF_BYTES", then)

@@ -12,10 +12,9 @@ import zarr
 
 import chunkfold as cf
 from chunkfold.errors import LedgerError
-from chunkfold.planning import blocks, planner, spans
 from chunkfold.running.run import Run
 from chunkfold.sources import chunk_contents
-from tests.ledgers import THEN, asked, stored
+from tests.ledgers import THEN, asked, small_blocks, stored
 from tests.web import Sent, Web, served
 
 VALUES = np.random.default_rng(0).normal(size=(40, 12, 12)).astype("f4")
@@ -26,10 +25,7 @@ CONTENT = {"ledger_verify": "content"}
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many blocks of few leaves."""
-    monkeypatch.setattr(planner, "LEAF_BYTES", 3000)
-    for module in (blocks, spans):
-        monkeypatch.setattr(module, "BLOCK_BYTES", (6000, 12000))
-    monkeypatch.setattr(spans, "TO_PARTIAL", 1)
+    small_blocks(monkeypatch, 3000, (6000, 12000))
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -33,12 +34,11 @@ _RETRIES = 3
 class BlockScheduler:
     """Executes one plan on one backend.
 
-    Of each task one attempt is under way at a time. Where a worker is lost or stopped the next one
-    begins, under a number and a key of its own; what an earlier one still brings is dropped. A
-    partial that is lost is made again by Dask, but where the client had brought what it is made of:
-    then its blocks begin anew. Where results leave as they come, `take` is given each root, by its
-    run of tiles, as soon as it is there, and returns what is to be kept of it. Blocks that `kept`
-    has are not run.
+    A task has one attempt under way at a time. Where a worker is lost or stopped, the next attempt
+    begins, under a number and a key of its own; what an earlier one still brings is dropped. Dask
+    makes a lost partial again, unless the client had brought its parts: then its blocks begin anew.
+    Where results leave as they come, `take` is given each root, by its run of tiles, as soon as it
+    is there, and returns what is to be kept of it. Blocks that `kept` has are not run.
     """
 
     def __init__(
@@ -97,13 +97,12 @@ class BlockScheduler:
         ChunkfoldError
             Whatever ended the run.
         """
-        gather = self._backend.gather if self._take is None else _kept
         gathered: dict[TileRange, Folded] = {}
         while len(gathered) < len(self._branches):
             self._make_roots()
             for tiles in [one for one in self._branches if one not in gathered]:
                 try:
-                    gathered[tiles] = gather(self._roots[tiles])
+                    gathered[tiles] = self._backend.gather(self._roots[tiles])
                 except PartialsLostError:
                     del self._roots[tiles]
                     self._make_again(TreeNode(tiles, self._branches[tiles].tree.height, 0))
@@ -115,6 +114,7 @@ class BlockScheduler:
     def _make_roots(self) -> None:
         while len(self._roots) < len(self._branches):
             if self._cancelled():
+                self._keep_ended()
                 raise CancelledError(f"run {self._run} was cancelled")
             self._watch()
             self._begin_blocks()
@@ -198,9 +198,20 @@ class BlockScheduler:
             raise outcome
         else:
             self._backend.release(self._combining.pop(node, []))
-            if self._kept is not None and not node.level and not self._plan.request.staged:
-                self._kept.keep(self._blocks[node], self._backend.fetching(outcome))
+            self._keep(node, outcome)
             self._place(node, outcome)
+
+    def _keep(self, node: TreeNode, outcome: object) -> None:
+        if self._kept is not None and not node.level and not self._plan.request.staged:
+            self._kept.keep(self._blocks[node], self._backend.fetching(outcome))
+
+    def _keep_ended(self) -> None:
+        """Keep blocks that end just now, too: nobody else looks at their outcomes any more."""
+        with contextlib.suppress(queue.Empty):
+            while self._kept is not None:
+                node, _, outcome = self._outcomes.get(timeout=POLL_S)
+                if not isinstance(outcome, BaseException):
+                    self._keep(node, outcome)
 
     def _try_elsewhere(self, node: TreeNode, error: WorkerLostError) -> None:
         if isinstance(error, WorkerStoppedError):
@@ -286,8 +297,3 @@ class BlockScheduler:
                 f"the result of {self._plan.name} saw {seen:,} elements of {wanted:,}; "
                 "this is a fault of chunkfold's: please report it"
             )
-
-
-def _kept(handle: object) -> Folded:
-    assert isinstance(handle, Folded)
-    return handle

@@ -22,6 +22,7 @@ from chunkfold.errors import (
 )
 from chunkfold.events import OnEvent
 from chunkfold.kernels import as_monoid, is_defined
+from chunkfold.planning.living_statistics import STATISTICS
 from chunkfold.planning.option_values import OnBadChunk, OnMissingChunk
 from chunkfold.planning.options import Options
 from chunkfold.running.ready import check_terms
@@ -30,9 +31,8 @@ from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.opening import Unopened, open_each, open_source
 from chunkfold.sources.source import Source
+from chunkfold.worker.block_report import LedgerReport
 
-OPS = ("count", "min", "max", "mean", "std", "histogram")
-"""Statistics of an array: those that are defined for its dtype; NaN and NaT are left out."""
 _OPTIONS = (
     "mask_and_scale", "memory", "on_bad_chunk", "on_missing_chunk", "ledger", "trust_ledger"
 )  # fmt: skip
@@ -54,9 +54,11 @@ class Description:
     """Bytes of each object (chunk or shard) over their grid, 0 where none is stored; None where the
     store cannot be listed."""
     statistics: Mapping[str, Any] = field(default_factory=dict)
-    """Results by the names of `OPS`."""
+    """Results by the names of `STATISTICS`."""
     skipped: Skipped = field(default_factory=dict)
     """Elements left out for each chunk that could not be read."""
+    ledger: LedgerReport | None = None
+    """What a ledger had of it; None without one."""
     reason: str = ""
     """The reason why there are no statistics, if there are none."""
     bad: bool = False
@@ -149,7 +151,7 @@ def describe_array(
         return _of(source, listing=source.listing(), reason=reason)
     run = submit(
         source,
-        [op for op in OPS if is_defined(as_monoid(op), [source.dtype], [packing])],
+        [op for op in STATISTICS if is_defined(as_monoid(op), [source.dtype], [packing])],
         skipna=True,
         mask_and_scale=mask_and_scale,
         memory=memory,
@@ -167,6 +169,7 @@ def describe_array(
         listing=listing,
         statistics=statistics,
         skipped=run.skipped,
+        ledger=None if run.plan.ledger is None else run.ledger,
         reason=reason,
         bad=bool(reason),
     )

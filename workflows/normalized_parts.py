@@ -74,7 +74,7 @@ class NotedParts:
         in their place now: only one of what is there stays.
         """
         name, there = self._output.name, np.zeros(self._states.shape[1], bool)
-        keys = [note.key for _, _, note in self._ledger.notes() if name in note.components]
+        keys = [note.key for _, note in self._ledger.notes() if name in note.components]
         for found in (one for key in keys for one in self._ledger.read(key, [name]) or ()):
             parts, states = found["parts"], found["states"]
             there[parts[(self._states[:, parts] == states).all(axis=0)]] = True

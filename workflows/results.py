@@ -12,7 +12,7 @@ from chunkfold.kernels.device.capabilities import CAPABILITIES
 from chunkfold.planning.plan import Plan
 from chunkfold.results.results import Results
 from chunkfold.running.run import Run
-from chunkfold.worker.block_report import DeviceReport
+from chunkfold.worker.block_report import DeviceReport, LedgerReport
 from chunkfold.workflows.as_json import jsonable
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def run_facts(run: Run) -> dict[str, Any]:
         "elements": run.plan.layout.elements,
         "skipped": skipped_json(run.skipped),
         "requests": asdict(run.requests),
-        "ledger": asdict(run.ledger),
+        "ledger": ledger_json(run.ledger),
         "attempts": asdict(run.attempts),
         "not_stored": {name: missing for name, (missing, _) in run.missing.items()},
         "bytes": run.plan.scan.nbytes,
@@ -94,6 +94,11 @@ def run_facts(run: Run) -> dict[str, Any]:
         "readers": run.plan.readers,
         "devices": [_device_json(entry) for entry in run.profile.values()],
     }
+
+
+def ledger_json(report: LedgerReport) -> dict[str, Any]:
+    """Describe for machines what a run's ledger had."""
+    return {name: jsonable(value) for name, value in asdict(report).items()}
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
@@ -157,6 +162,7 @@ def description_json(description: Description) -> dict[str, Any]:
         "missing": description.missing,
         "statistics": {name: jsonable(value) for name, value in description.statistics.items()},
         "skipped": skipped_json(description.skipped),
+        "ledger": None if description.ledger is None else ledger_json(description.ledger),
         "reason": description.reason,
         "bad": description.bad,
     }

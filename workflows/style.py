@@ -16,7 +16,7 @@ from chunkfold.kernels.tuning.reasons import Reason
 from chunkfold.plural import counted
 from chunkfold.printable import printable
 from chunkfold.units import size_text
-from chunkfold.worker.block_report import DeviceReport, distinct_names
+from chunkfold.worker.block_report import DeviceReport, LedgerReport, distinct_names
 from chunkfold.workflows.consoles import err, lines, out
 from chunkfold.workflows.density import extent, heights
 
@@ -130,6 +130,8 @@ def description_table(descriptions: Sequence[Description]) -> Table:
         "array", "dtype", "shape", "chunks", "#stored", "#missing", "#min", "#max", "#mean", "#std",
         "histogram",
     )  # fmt: skip
+    if any(one.ledger for one in descriptions):
+        made.add_column("known before")
     for one in descriptions:
         row = [escape(one.name), "" if one.dtype is None else escape(str(one.dtype))]
         row += [_extents(one.shape), _extents(one.chunks), _stored(one)]
@@ -140,8 +142,20 @@ def description_table(descriptions: Sequence[Description]) -> Table:
         figures = [_short(found[name]) if name in found else "" for name in _FIGURES]
         missing = "" if one.missing is None else f"{one.missing:,}"
         drawn = [found[name] for name in _DRAWN if name in found]
-        made.add_row(*row, missing, *figures, spark(*drawn) if len(drawn) == len(_DRAWN) else "")
+        row += [missing, *figures, spark(*drawn) if len(drawn) == len(_DRAWN) else ""]
+        made.add_row(*row, *([] if one.ledger is None else [_known(one.ledger)]))
     return made
+
+
+def _known(report: LedgerReport) -> str:
+    """Say how much of a description a ledger had, and how old that is.
+
+    >>> from datetime import UTC, datetime
+    >>> _known(LedgerReport(4, known=3, oldest=datetime(2026, 1, 2, 3, 4, tzinfo=UTC)))
+    '3 of 4 blocks, since 2026-01-02 03:04 UTC'
+    """
+    since = "" if report.oldest is None else f", since {report.oldest:%F %H:%M %Z}"
+    return f"{report.known:,} of {counted(report.blocks, 'block')}{since}"
 
 
 def _extents(shape: Sequence[int] | None) -> str:

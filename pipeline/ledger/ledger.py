@@ -215,7 +215,8 @@ class Ledger:
         OSError
             If it cannot be written.
         """
-        self.put([StoredEntry.of(one) for one in entries])
+        now = datetime.now(UTC)
+        self.put([StoredEntry.of(one, now) for one in entries])
 
     def put(self, entries: Sequence[StoredEntry]) -> None:
         """Write a segment of entries as they are stored; raises as `write`."""
@@ -242,11 +243,17 @@ class Ledger:
         with self._lock:
             return dict(self._headers)
 
-    def notes(self) -> Iterator[tuple[str, datetime, EntryNote]]:
-        """Yield of each entry its segment, when that was written, and its line in the index."""
+    def notes(self) -> Iterator[tuple[str, EntryNote]]:
+        """Yield of each entry its segment, and its line in the index."""
         for name, header in sorted(self.headers().items()):
             for note in header.index.entries:
-                yield name, header.index.written, note
+                yield name, note
+
+    def written(self, key: str) -> datetime:
+        """Return the time when the oldest entry of a key was written: now, if there is none."""
+        with self._lock:
+            times = [self._note(at).written for at in self._entries.get(key, ())]
+        return min(times, default=datetime.now(UTC))
 
     def sizes(self) -> dict[str, int]:
         """Return the bytes of each segment."""

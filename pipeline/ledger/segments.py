@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
-FORMAT = 2
+FORMAT = 3
 """Version of segments and of the partials in them: raised when either means something else."""
 HEAD_BYTES = 8
 MOST_HEADER_BYTES = 64 << 20
@@ -57,6 +57,8 @@ class EntryNote(BaseModel):
     """Elements along each axis, of blocks of its size that end before the array does."""
     nbytes: int = Field(ge=0, lt=1 << 63)
     """Decoded bytes of these."""
+    written: AwareDatetime
+    """When it was written; a segment that joins others is younger."""
     begin: int = Field(ge=0)
     """Its first byte, counted from the end of the header."""
     end: int = Field(ge=0)
@@ -115,8 +117,8 @@ class StoredEntry:
     content: bytes = field(repr=False)
 
     @classmethod
-    def of(cls, entry: NewEntry) -> StoredEntry:
-        """Return an entry as it is stored."""
+    def of(cls, entry: NewEntry, written: datetime) -> StoredEntry:
+        """Return an entry as it is stored, and was written at some time."""
         places, pieces, end = dict[str, _Place](), list[bytes](), 0
         for name, array in entry.arrays.items():
             plain = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(array.shape)
@@ -132,6 +134,7 @@ class StoredEntry:
             what=entry.what,
             span=entry.span,
             nbytes=entry.nbytes,
+            written=written,
             begin=0,
             end=end,
             sha256=_digest(entry.key, entry.components, places, content),

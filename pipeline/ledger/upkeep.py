@@ -58,32 +58,33 @@ def verify(ledger: Ledger) -> list[Damage]:
 
 
 def prune(ledger: Ledger, *, older_than: timedelta | None = None) -> list[str]:
-    """Remove damaged segments, but for their sound entries, and old ones; return their names.
+    """Remove damaged and old entries, and what killed writers left; return the files that went.
 
-    With them go files whose writers were killed.
+    Other entries of these files are written anew.
 
     Parameters
     ----------
     older_than
-        Segments are removed that were written longer ago; None: none for their age.
+        Entries are removed that were written longer ago; None: none for their age.
 
     Raises
     ------
     OSError
         If one cannot be removed.
     """
-    now, headers = datetime.now(UTC), ledger.headers()
-    old = {
-        name
-        for name, header in headers.items()
-        if older_than is not None and now - header.index.written > older_than
-    }
-    found = verify(ledger)
+    now, found = datetime.now(UTC), verify(ledger)
+
+    def is_old(note: EntryNote) -> bool:
+        return older_than is not None and now - note.written > older_than
+
     damaged = {one.name for one in found} - {one.name for one in found if one.stays}
-    kept = [one for name in (damaged - old) & headers.keys() for one in _sound(ledger, name)]
-    if kept:
+    notes = [*ledger.notes()]
+    gone = damaged | {name for name, note in notes if is_old(note)}
+    mixed = {name for name, note in notes if name in gone and not is_old(note)}
+    sound = (one for name in sorted(mixed) for one in _sound(ledger, name))
+    if kept := [one for one in sound if not is_old(one.note)]:
         ledger.put(kept)
-    gone = damaged | old | {*ledger.abandoned()}
+    gone |= {*ledger.abandoned()}
     for name in gone:
         ledger.remove(name)
     return sorted(gone)
@@ -101,7 +102,7 @@ def drop(ledger: Ledger, component: str, keys: Container[str]) -> None:
     def stays(note: EntryNote) -> bool:
         return component not in note.components or note.key in keys
 
-    for name in {name for name, _, note in ledger.notes() if not stays(note)}:
+    for name in {name for name, note in ledger.notes() if not stays(note)}:
         if kept := [one for one in _sound(ledger, name) if stays(one.note)]:
             ledger.put(kept)
         ledger.remove(name)

@@ -185,6 +185,10 @@ class OptionTable:
     "content", which is read and hashed before."""
     trust_ledger: Annotated[bool, Section.RUNNING] = False
     """Use a ledger in a folder that others may write to."""
+    ledger_statistics: Annotated[bool, Section.RUNNING] = False
+    """Keep count, minimum, maximum, mean, deviation and histogram of all elements in the ledger.
+
+    Questions that ask for them later read nothing. For one array, without windows."""
     variant: Annotated[VariantName | None, Section.RUNNING] = None
     """Force a kernel variant: "tree", "work_group" or "sub_group". Nobody needs this: it is for
     tests and measurements.
@@ -238,6 +242,7 @@ class Keywords(TypedDict, total=False):
     ledger: str | os.PathLike[str] | None
     ledger_verify: LedgerVerify
     trust_ledger: bool
+    ledger_statistics: bool
     variant: VariantName | None
     storage_options: StorageOptions | None
     allow_targets: str | Sequence[str] | None

@@ -116,6 +116,10 @@ class Options(OptionTable):
                 "mode is 'fast', whose partials depend on the device, but a ledger keeps exact "
                 "ones: leave the ledger out, or give mode='exact'"
             )
+        if self.ledger_statistics and self.ledger is None:
+            raise PlanError(
+                "ledger_statistics is True, but there is no ledger: give ledger=, or leave it out"
+            )
         if self.initial is not None:
             refuse_initial(self.initial, self.monoids)
 

@@ -147,11 +147,9 @@ class Plan:
 
     @property
     def asked(self) -> tuple[Plan, ...]:
-        """The same in the order in which they were asked."""
-        if not self.request.beside:
-            return (self,)
+        """The plans of those that were asked, in their order: a later read has some of them."""
         each = {plan.request.question: plan for plan in self.together}
-        return tuple(each[name] for name in self.request.questions)
+        return tuple(each[name] for name in self.request.questions or ("",) if name in each)
 
     @property
     def reads(self) -> int:

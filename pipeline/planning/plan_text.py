@@ -61,7 +61,11 @@ def _work(plan: Plan) -> Iterator[str]:
     )
     if plan.ledger is not None:
         known = sum(one.known for one in plan.blocks)
-        yield f"ledger    {plan.ledger.name}: has {known:,} of {counted(len(plan.blocks), 'block')}"
+        more = [one.accumulator.nbytes for one in plan.together if one.request.unasked]
+        yield (
+            f"ledger    {plan.ledger.name}: has {known:,} of {counted(len(plan.blocks), 'block')}"
+            + "".join(f"; statistics of {size_text(one)} a block" for one in more)
+        )
     used, because = plan.device_decoding
     if because:
         yield f"decoding  on the {'device' if used else 'host'}: {because}"
@@ -92,7 +96,7 @@ def _described(plan: Plan) -> Iterator[list[str]]:
 
 def _asked(plan: Plan, first: Plan) -> Iterator[str]:
     """Say what is asked, and what comes of it; `first` is the plan of all questions."""
-    if first.request.beside:
+    if first.request.questions:
         yield f"question  {plan.request.question}"
     question = plan.questions[0]
     if isinstance(question, RolledUp):

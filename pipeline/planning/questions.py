@@ -151,7 +151,7 @@ def first_of(
         return one.streamed is not None, any(_windows(one)), keeps, size
 
     alone = [replace(one, beside=()) for one in request.together]
-    first = max(alone, key=weight)
+    first = max((one for one in alone if not one.unasked), key=weight)
     others = tuple(one for one in alone if one is not first)
     return replace(first, beside=others)
 

@@ -89,6 +89,11 @@ class Request:
         return " and ".join(source.name for source in self.sources)
 
     @property
+    def unasked(self) -> bool:
+        """True if a ledger keeps its partials, and nobody asked for its results."""
+        return self.question.startswith(".")  # as users' names do not
+
+    @property
     def staged(self) -> str:
         """The name of the output whose written tiles a ledger notes; empty if it has partials."""
         return "" if self.streamed is None else self.streamed.staged

@@ -24,6 +24,7 @@ from chunkfold.planning.broadcast_inputs import (
 from chunkfold.planning.by_coordinates import by_positions, refuse_nothing, with_lists
 from chunkfold.planning.coarsening import coarsened
 from chunkfold.planning.grouping import OwnKeys, grouping_of
+from chunkfold.planning.living_statistics import statistics_of
 from chunkfold.planning.options import Options
 from chunkfold.planning.planner import refuse_many_leaves
 from chunkfold.planning.questions import check_questions, of_question, refuse_other_windows
@@ -72,6 +73,8 @@ def asked(
     refuse_many_leaves(requests[0])
     if not alone:
         requests = tuple(replace(one, questions=tuple(each)) for one in requests)
+    if any(one.ledger_statistics for one in each.values()):
+        requests = (*requests, statistics_of(requests[0]))
     return replace(requests[0], beside=requests[1:]) if requests[1:] else requests[0]
 
 

@@ -26,6 +26,7 @@ from chunkfold.planning.blocks import (
     packed_leaves,
 )
 from chunkfold.planning.folding import Folding, RolledUp
+from chunkfold.planning.found_partials import found_names
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.request import Request
 from chunkfold.planning.span_keys import QuestionKeys, question_keys
@@ -131,7 +132,8 @@ class LedgerCut:
         return newest <= time.time_ns() - SETTLED_NS[self.remote]
 
     def _known(self, block: Block) -> bool:
-        return all(self.ledger.has(one.key(block), one.components) for one in self.questions)
+        asked = (one for one in self.questions if not one.request.unasked)
+        return all(found_names(self.ledger, one, one.key(block)) for one in asked)
 
     def _known_runs(self, grids: LeafGrids, *, whole: bool) -> dict[TileRange, set[TileRange]]:
         """Return runs of tiles, and those parts of them that the ledger has; the largest first."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from chunkfold.ledger.ledger import Ledger
 from chunkfold.ledger.segments import DamagedError
 from chunkfold.ledger.stored_partials import partials_in
 from chunkfold.planning.layout import Layout
+from chunkfold.planning.living_statistics import of_all_elements
 from chunkfold.planning.request import Request
 from chunkfold.planning.span_keys import QuestionKeys, StoredBlocks
 from chunkfold.planning.spans import LedgerCut
@@ -47,7 +47,7 @@ def unmet_leaves(
         return None
     unmet = np.zeros([axis.pieces for axis in layout.axes], bool)
     for skipna in (True, False):
-        asked = _extremes_of(request, skipna=skipna)
+        asked = of_all_elements(request, "min", "max", skipna=skipna)
         flat = Layout(layout.axes, asked.reduced)
         blocks = StoredBlocks(flat, asked.sources, known)
         keys = QuestionKeys(asked, flat, asked.accumulator(terms), blocks)
@@ -69,31 +69,6 @@ def _conditions(request: Request, terms: Terms) -> list[Node]:
         return []
     found = [part.absent for part in parts]
     return [] if None in found else list(dict.fromkeys(one for one in found if one is not None))
-
-
-def _extremes_of(request: Request, *, skipna: bool) -> Request:
-    """Return the question of the extremes of all elements of a selection."""
-    options = replace(
-        request.options,
-        op=("min", "max"),
-        where=None,
-        weights=None,
-        skipna=skipna,
-        min_count=0,
-        initial=None,
-    )
-    return replace(
-        request,
-        options=options,
-        reduced=tuple(range(len(request.chosen))),
-        grouping=None,
-        held=(),
-        streamed=None,
-        keeping=False,
-        questions=(),
-        question="",
-        beside=(),
-    )
 
 
 def _ranges(

@@ -31,13 +31,13 @@ from chunkfold.running.answers import (
 )
 from chunkfold.running.backend import Backend
 from chunkfold.running.block_scheduler import BlockScheduler
-from chunkfold.running.kept_blocks import KeptBlocks, LedgerReport
+from chunkfold.running.kept_blocks import KeptBlocks
 from chunkfold.running.ready import Ready
 from chunkfold.running.remarks import warn_of_laws
 from chunkfold.running.streaming import Arrays, Sink, Streaming
 from chunkfold.settings import wait_seconds
 from chunkfold.sources.absent_objects import NOTHING, refuse_gone
-from chunkfold.worker.block_report import Report, distinct_names, merge, read_again
+from chunkfold.worker.block_report import LedgerReport, Report, distinct_names, merge, read_again
 from chunkfold.worker.fold_block import Folded
 
 INTERRUPTED_S = 1.0
@@ -145,7 +145,7 @@ class Execution:
         if plan is self.plan:
             warn_of_laws(self.report.laws)
         others = plan.together[1:]
-        wholes = list(zip(others, self._combined_beside(others, roots), strict=True))
+        wholes = [*self._combined_beside(others, roots)]
         if streaming is None:
             wholes.insert(0, (plan, whole_of_first(plan, roots)))
         else:
@@ -174,13 +174,16 @@ class Execution:
         kept.close(INTERRUPTED_S if interrupted else wait_seconds("chunkfold.close"))
         self.ledger += kept.report
 
-    def _combined_beside(self, others: Sequence[Plan], roots: Roots) -> Iterator[Partial]:
-        """Combine what blocks left for the other questions; yield all outputs of each."""
+    def _combined_beside(
+        self, others: Sequence[Plan], roots: Roots
+    ) -> Iterator[tuple[Plan, Partial]]:
+        """Combine what blocks left for the other questions; yield each with all its outputs."""
         left = [Folded((), Report(0, {}), secondary=folded.secondary) for _, folded in roots]
         together: Sequence[Mapping[int, Partial]] = [{} for _ in others]
         if others and left:
             together = combined(self._backend, left, self._summing).secondary
-        return map(whole_of_tiles, others, together)
+        each = zip(others, together, strict=True)
+        return ((one, whole_of_tiles(one, tiles)) for one, tiles in each if not one.request.unasked)
 
     def _answered(
         self, plan: Plan, wholes: Sequence[tuple[Plan, Partial]]

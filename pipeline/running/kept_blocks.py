@@ -10,7 +10,7 @@ import queue
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from datetime import datetime
 from typing import cast
 
 import numpy as np
@@ -24,6 +24,7 @@ from chunkfold.ledger.stored_partials import partials_in, stored_arrays
 from chunkfold.planning.aligned_runs import LeafGrids
 from chunkfold.planning.block_outputs import BlockOutputs, reached_tiles
 from chunkfold.planning.blocks import Block
+from chunkfold.planning.found_partials import found_names
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.request import Request
@@ -31,7 +32,7 @@ from chunkfold.planning.span_keys import QuestionKeys, question_keys
 from chunkfold.planning.tiles import FinishedTile
 from chunkfold.printable import printable
 from chunkfold.running.written_tiles import tile_arrays, tiles_in
-from chunkfold.worker.block_report import Report
+from chunkfold.worker.block_report import LedgerReport, Report
 from chunkfold.worker.fold_block import Folded
 
 Fetch = Callable[[], Folded]
@@ -40,22 +41,6 @@ Fetch = Callable[[], Folded]
 
 SEGMENT_BYTES = 64 << 20
 """Bytes of partials from which on a segment is written: more would take memory."""
-
-
-@dataclass(frozen=True)
-class LedgerReport:
-    """The part of a run that its ledger had."""
-
-    known: int = 0
-    """Blocks that were not read, since the ledger had their partials."""
-    kept: int = 0
-    """Blocks whose partials were written to it."""
-    damaged: int = 0
-    """Entries and segments that could not be used: what they stood for was read."""
-
-    def __add__(self, other: LedgerReport) -> LedgerReport:
-        damaged = max(self.damaged, other.damaged)  # reads of a run share one ledger
-        return LedgerReport(self.known + other.known, self.kept + other.kept, damaged)
 
 
 def ledger_of(request: Request) -> Ledger:
@@ -85,6 +70,7 @@ class KeptBlocks:
         self._written = {block.number for block in plan.blocks if block.known}
         self._coming: queue.SimpleQueue[tuple[Block, Fetch] | None] = queue.SimpleQueue()
         self._known = self._kept = 0
+        self._oldest: datetime | None = None
         self._flushed, self._failed = threading.Event(), False
         threading.Thread(target=self._write_all, name="chunkfold-ledger", daemon=True).start()
 
@@ -101,7 +87,8 @@ class KeptBlocks:
     @property
     def report(self) -> LedgerReport:
         """Return the counts so far; of damage all that was found since it was opened."""
-        return LedgerReport(self._known, self._kept, len(self._ledger.damaged))
+        blocks, damaged = len(self._plan.blocks), len(self._ledger.damaged)
+        return LedgerReport(blocks, self._known, self._kept, damaged, self._oldest)
 
     def load(self, block: Block) -> Folded | None:
         """Return the partials of a block that the ledger has; None if it has none that are sound.
@@ -112,7 +99,9 @@ class KeptBlocks:
             return None
         tiles = self.written_tiles(block)
         found = [
-            () if question.request.staged else self._read(question, key, block)
+            ()
+            if question.request.staged or question.request.unasked
+            else self._read(question, key, block)
             for question, key in zip(self._questions, block.entries, strict=True)
         ]
         if tiles is None or any(one is None for one in found):
@@ -120,7 +109,7 @@ class KeptBlocks:
             return None
         first, *others = cast("list[tuple[Partial, ...]]", found)
         secondary = tuple(
-            self._by_tile(question, block, partials)
+            {} if question.request.unasked else self._by_tile(question, block, partials)
             for question, partials in zip(self._questions[1:], others, strict=True)
         )
         self._known += 1
@@ -138,14 +127,16 @@ class KeptBlocks:
             return None
 
     def _read(self, question: QuestionKeys, key: str, block: Block) -> tuple[Partial, ...] | None:
-        names = dict.fromkeys(question.components)
-        stored = self._ledger.read(key, names)
+        names = found_names(self._ledger, question, key) or question.components
+        stored = self._ledger.read(key, dict.fromkeys(names))
         if stored is None:
             return None
+        written = self._ledger.written(key)
+        self._oldest = min(self._oldest or written, written)
         each, outputs = self._shape(question, block)
         counts = [each * one for one in outputs.pieces]
         try:
-            found = partials_in(stored, question.accumulator, question.components, counts)
+            found = partials_in(stored, question.accumulator, names, counts)
             return outputs.cut(each, found)
         except DamagedError as error:
             self._ledger.refuse(key, str(error))

@@ -12,10 +12,9 @@ from chunkfold.errors import PlanError
 from chunkfold.results.results import Results
 from chunkfold.running.answers import Answer
 from chunkfold.running.execution import Execution
-from chunkfold.running.kept_blocks import LedgerReport
 from chunkfold.running.remarks import memory_told, nan_told, skipped_told, waits_told, warn_user
 from chunkfold.stores.requests import Requests
-from chunkfold.worker.block_report import Attempts, DeviceReport
+from chunkfold.worker.block_report import Attempts, DeviceReport, LedgerReport
 
 
 class Run:

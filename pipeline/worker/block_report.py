@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cache
 from typing import Any
 
@@ -142,6 +143,33 @@ def distinct_names(devices: Iterable[Device]) -> dict[str, str]:
         identity: f"{device.spec} on {device.host}" if several else device.spec
         for identity, device in found.items()
     }
+
+
+@dataclass(frozen=True)
+class LedgerReport:
+    """The part of a run that its ledger had."""
+
+    blocks: int = 0
+    """Blocks of the run, of all its reads."""
+    known: int = 0
+    """Blocks that were not read, since the ledger had their partials."""
+    kept: int = 0
+    """Blocks whose partials were written to it."""
+    damaged: int = 0
+    """Entries and segments that could not be used: what they stood for was read."""
+    oldest: datetime | None = None
+    """Time when the oldest of the partials that were used was kept; None if none was."""
+
+    def __add__(self, other: LedgerReport) -> LedgerReport:
+        damaged = max(self.damaged, other.damaged)  # reads of a run share one ledger
+        times = (one for one in (self.oldest, other.oldest) if one is not None)
+        return LedgerReport(
+            self.blocks + other.blocks,
+            self.known + other.known,
+            self.kept + other.kept,
+            damaged,
+            min(times, default=None),
+        )
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -28,8 +30,21 @@ def test_a_reduction_says_what_the_ledger_had(source: Path, tmp_path: Path):
     first = chunkfold(*words)
     assert f"ledger {tmp_path / 'l'}: had 0 blocks, keeps 1 more" in first.stderr
     again = chunkfold("reduce", source, "--op", "max", "--ledger", tmp_path / "l", "--json")
-    assert json.loads(again.stdout)["ledger"] == {"known": 1, "kept": 0, "damaged": 0}
+    told = json.loads(again.stdout)["ledger"]
+    assert datetime.now(UTC) - datetime.fromisoformat(told.pop("oldest")) < timedelta(hours=1)
+    assert told == {"blocks": 1, "known": 1, "kept": 0, "damaged": 0}
     assert "had 1 block, keeps 0 more" in again.stderr
+
+
+def test_statistics_are_kept_by_the_way(source: Path, tmp_path: Path):
+    words = ("--op", "sum", "--axis", "0", "--ledger", tmp_path / "l", "--ledger-statistics")
+    assert "1 block; statistics of 63.8 KiB a block" in chunkfold("plan", source, *words).stdout
+    first = json.loads(chunkfold("reduce", source, *words, "--json").stdout)
+    assert list(first["results"]) == ["sum"]
+    described = ("describe", source, "--ledger", tmp_path / "l")
+    assert "1 of 1 block, since 2" in " ".join(chunkfold(*described).stdout.split())
+    (told,) = json.loads(chunkfold(*described, "--json").stdout)
+    assert (told["ledger"]["blocks"], told["ledger"]["known"]) == (1, 1)
 
 
 def test_it_is_shown_verified_and_pruned(source: Path, tmp_path: Path):
@@ -85,7 +100,7 @@ def test_what_is_wrong_is_said_in_a_sentence(source: Path, tmp_path: Path, words
 @pytest.mark.parametrize("words", [("describe",), ("normalize", "--channels", "0")])
 def test_descriptions_and_normalizations_read_once(source: Path, tmp_path: Path, words):
     each = [chunkfold(*words, source, "--ledger", tmp_path / "l") for _ in range(2)]
-    assert each[0].stdout == each[1].stdout
+    assert each[0].stdout == re.sub("1 (of 1 block), since .*", r"0 \1", each[1].stdout)
     files = {file: file.stat().st_mtime_ns for file in (tmp_path / "l").iterdir()}
     assert len(files) == 1
 

@@ -56,6 +56,11 @@ SAMPLES: dict[str, tuple[str, str, Any]] = {
     "ledger": ("--ledger s3://b/l", 'limits.ledger = "s3://b/l"', "s3://b/l"),
     "ledger_verify": ("--ledger-verify content", 'limits.ledger_verify = "content"', "content"),
     "trust_ledger": ("--trust-ledger", "limits.trust_ledger = true", True),
+    "ledger_statistics": (
+        "--ledger-statistics --ledger s3://b/l",
+        'limits.ledger_statistics = true\nlimits.ledger = "s3://b/l"',
+        True,
+    ),
     "variant": ("--variant tree", 'limits.variant = "tree"', "tree"),
 }  # fmt: skip
 """Of each option of the library: as the command line has it, as job files do, and what it is."""
@@ -69,7 +74,7 @@ def in_shell(words: str) -> Options:
 
 
 def in_job(lines: str, file: Path) -> Options:
-    more = "" if "statistics" in lines else 'reduce.statistics = "sum"\n'
+    more = "" if "reduce.statistics" in lines else 'reduce.statistics = "sum"\n'
     file.write_text(f'schema = 1\nsources = "a"\n{more}{lines}\noutput.path = "o.zarr"\n')
     return load_job(file).options
 

@@ -51,11 +51,11 @@ def _show(place: str, *, trusted: bool, as_json: bool) -> None:
     ledger = Ledger.at(place, trusted=trusted, create=False)
     abandoned = len(ledger.abandoned())
     blocks, nbytes, newest = Counter[Any](), Counter[Any](), dict[Any, datetime]()
-    for _, written, note in ledger.notes():
+    for _, note in ledger.notes():
         name = note.source, note.what.partition(" of [")[0]
         blocks[name] += 1
         nbytes[name] += note.nbytes
-        newest[name] = max(newest.get(name, written), written)
+        newest[name] = max(newest.get(name, note.written), note.written)
     if as_json:
         rows = [
             {
@@ -111,7 +111,7 @@ def _verify(place: str, *, trusted: bool, as_json: bool) -> None:
 @click.option(
     "--older-than",
     metavar="AGE",
-    help="Remove files that were written longer ago, such as '90d' or '12h'.",
+    help="Remove partials that were written longer ago, such as '90d' or '12h'.",
 )
 def _prune(place: str, older_than: str | None, *, trusted: bool) -> None:
     """Remove what is damaged; with --older-than also what is old. Sound entries are kept.

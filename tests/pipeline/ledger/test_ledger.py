@@ -8,7 +8,7 @@ import random
 import stat
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +19,8 @@ from chunkfold.errors import LedgerError
 from chunkfold.ledger import upkeep
 from chunkfold.ledger.ledger import Ledger
 from chunkfold.ledger.ledger_folders import SUFFIX
-from chunkfold.ledger.segments import NewEntry
-from chunkfold.ledger.upkeep import join_segments, prune, verify
+from chunkfold.ledger.segments import NewEntry, StoredEntry
+from chunkfold.ledger.upkeep import MOST_SEGMENTS, join_segments, prune, verify
 
 MUTANTS = int(os.environ.get("CHUNKFOLD_LEDGER_MUTANTS", "500"))
 
@@ -228,6 +228,17 @@ def test_old_files_are_pruned_and_new_ones_stay(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_entries_of_a_joined_file_are_as_old_as_they_were(tmp_path: Path):
+    ledger, then = Ledger.at(str(tmp_path)), datetime.now(UTC) - timedelta(hours=2)
+    for number in range(MOST_SEGMENTS):
+        ledger.put([StoredEntry.of(entry(number), then)])
+    ledger.write([entry(99)])
+    assert join_segments(ledger) == MOST_SEGMENTS + 1
+    assert ledger.written(entry(3).key) == then
+    assert len(prune(ledger, older_than=timedelta(hours=1))) == 1
+    assert [note.key for _, note in Ledger.at(str(tmp_path)).notes()] == [entry(99).key]
+
+
 def test_what_killed_writers_left_is_pruned_when_nobody_can_still_write_it(tmp_path: Path):
     ledger = Ledger.at(str(tmp_path))
     ledger.write([entry(1)])
@@ -295,7 +306,7 @@ def test_what_cannot_be_read_now_is_not_removed(tmp_path: Path, monkeypatch: pyt
     [
         (b"[1,2]", b"[0,1]"),
         (b'"shape": [2, 3]', b'"shape": [0,9]' + b" "),
-        (b'\\"format\\":2', b'\\"format\\":3'),
+        (b'\\"format\\":3', b'\\"format\\":4'),
         (b'\\"nbytes\\":72', b'\\"nbytes\\":-2'),
     ],
 )

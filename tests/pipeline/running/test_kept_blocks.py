@@ -26,7 +26,6 @@ from chunkfold.ledger.ledger import Ledger
 from chunkfold.ledger.segments import NewEntry
 from chunkfold.ledger.upkeep import prune
 from chunkfold.planning import planner
-from chunkfold.running.kept_blocks import LedgerReport
 from tests.ledgers import aged, asked, assert_same, small_blocks, stored
 
 ROWS, SIDE = 50, 12
@@ -89,7 +88,7 @@ def test_a_question_that_was_answered_is_not_read_again(source: Path, tmp_path: 
     first = asked(source, op, tmp_path / "l", **options)
     assert first.ledger.known == 0
     again = asked(source, op, tmp_path / "l", **options)
-    assert again.ledger == LedgerReport(known=first.ledger.kept)
+    assert (again.ledger.known, again.ledger.kept) == (first.ledger.kept, 0)
     assert first.ledger.kept > 1 or name == "percentile"
     assert again.plan.scan.nbytes == 0
     assert not any(isinstance(event, BlockProgress) for event in again.events)
@@ -166,7 +165,7 @@ def test_a_question_without_windows_is_known_beside_one_that_has_them(source, tm
     assert_same(first.result(), cf.reduce(source, questions))
     again = cf.submit(source, questions, ledger=tmp_path / "l")
     assert_same(again.result(), first.result())
-    assert again.ledger == LedgerReport(known=first.ledger.kept)
+    assert (again.ledger.known, again.ledger.kept) == (first.ledger.kept, 0)
 
 
 @pytest.mark.parametrize(
@@ -332,7 +331,7 @@ def test_partials_of_another_form_are_refused(source: Path, tmp_path: Path):
     """As from a version that had a fault: what has other arrays than it should is not used."""
     asked(source, "sum", tmp_path / "l")
     ledger = Ledger.at(str(tmp_path / "l"))
-    entries = [note for _, _, note in ledger.notes()]
+    entries = [note for _, note in ledger.notes()]
     wrong = [
         NewEntry(note.key, note.components, {"0.count": np.array(3)}, note.span) for note in entries
     ]

@@ -26,6 +26,8 @@ from chunkfold.sources.stored_identity import stored_identity
 
 _UNLOCKED_S = 60.0
 """An empty folder of a living process that is younger may be about to be locked."""
+_HOST = 8
+"""Letters of a folder's name that say which host it is of."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
@@ -105,10 +107,14 @@ def _noted(made: Path) -> str:
 
 @contextmanager
 def resumed_folder(path: Path, question: str) -> Iterator[Path]:
-    """Lock the folder of an output that a run with the same question left; else make one."""
+    """Lock the folder of an output that a run with the same question left; else make one.
+
+    The run may have been on another host, as a pod that was replaced: the folder's lock says if it
+    has ended. Where hosts do not see each other's locks two may write the same bytes.
+    """
     clear_staging(path, kept=True)  # what was set aside is put back
     with ExitStack() as stack:
-        for folder in _folders(path):
+        for folder in _folders(path, any_host=True):
             if (descriptor := _taken_over(folder / path.name, question)) is not None:
                 stack.callback(os.close, descriptor)
                 break
@@ -143,24 +149,31 @@ def clear_staging(path: Path, *, kept: bool = False) -> None:
     """Remove folders of an output in which commands were killed, on this machine.
 
     What was set aside in one of them is put back, if nothing has taken its place. If `kept`, those
-    stay that a run may go on with.
+    stay that a run may go on with; else they go, whatever host they are of.
     """
-    for folder in _folders(path):
+    own = _folders(path)
+    others = [] if kept else [one for one in _folders(path, any_host=True) if one not in own]
+    for folder in (*own, *(one for one in others if is_kept(one / path.name))):
         with suppress(OSError):  # it went meanwhile, or is another's
-            _clear(folder, path, kept=kept)
+            _clear(folder, path, kept=kept, here=folder in own)
 
 
-def _folders(path: Path) -> list[Path]:
-    return list(path.parent.glob(f"{glob.escape(_prefix(path))}*"))
+def _folders(path: Path, *, any_host: bool = False) -> list[Path]:
+    own = _prefix(path)
+    name = glob.escape(own)
+    if any_host:
+        name = f"{glob.escape(own[: -_HOST - 1])}{'[0-9a-f]' * _HOST}-"
+    return list(path.parent.glob(f"{name}*"))
 
 
-def _clear(folder: Path, path: Path, *, kept: bool) -> None:
+def _clear(folder: Path, path: Path, *, kept: bool, here: bool) -> None:
     descriptor = os.open(folder, _FOLDER)
     try:
         locked = _lock(descriptor)
         young = time.time() - os.fstat(descriptor).st_mtime < _UNLOCKED_S
         unknown = locked is None or (young and not any(folder.iterdir()))
-        if locked is False or (unknown and not _maker_has_ended(folder, path)):
+        ended = here and _maker_has_ended(folder, path)
+        if locked is False or (unknown and not ended):
             return
         before = before_of(folder, path)
         if os.path.lexists(before) and not os.path.lexists(path):
@@ -208,4 +221,4 @@ def _prefix(path: Path) -> str:
     with suppress(OSError):
         machine = Path("/etc/machine-id").read_text()
     known = f"{machine}|{platform.node()}|{path.name}"
-    return f".{path.name[:100]}.{hashlib.sha256(known.encode()).hexdigest()[:8]}-"
+    return f".{path.name[:100]}.{hashlib.sha256(known.encode()).hexdigest()[:_HOST]}-"

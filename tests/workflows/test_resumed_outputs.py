@@ -6,9 +6,11 @@ CHUNKFOLD_OUTPUT_KILLS is how many pyramids are killed at random moments.
 from __future__ import annotations
 
 import errno
+import fcntl
 import itertools
 import json
 import os
+import platform
 import random
 import shutil
 import signal
@@ -26,7 +28,7 @@ import chunkfold as cf
 from chunkfold.errors import ChunkError, OutputError, PlanError
 from chunkfold.events import Event, RunStarted
 from chunkfold.planning import blocks, planner, spans
-from chunkfold.workflows import chunk_writers, zarr_tiles
+from chunkfold.workflows import chunk_writers, staging_folder, zarr_tiles
 from chunkfold.workflows.cli.common_options import or_skipped
 from chunkfold.workflows.normalize import apply, normalization
 from chunkfold.workflows.normalized_parts import PartWriter
@@ -114,6 +116,33 @@ def undisturbed(source: Path, tmp_path: Path, **given: Any) -> tuple[Path, int]:
     tmp_path.mkdir(exist_ok=True)
     out = tmp_path / "undisturbed.zarr"
     return out, resumed(source, out, tmp_path / "own.ledger", **given)
+
+
+def test_another_host_goes_on_with_it(source: Path, tmp_path: Path, monkeypatch):
+    """As a pod that took the place of another; but not while that one is at work."""
+    out, ledger, own = tmp_path / "b.zarr", tmp_path / "l", staging_folder._prefix
+    expected, every = undisturbed(source, tmp_path, levels=3)
+    killed(source, out, ledger, every // 2, levels=3)
+    (staging,) = tmp_path.glob(".b.zarr.*")
+    monkeypatch.setattr(platform, "node", lambda: "pod-2")
+    assert not staging.name.startswith(own(out))
+    held = os.open(staging, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    with staging_folder.resumed_folder(out, (staging / "b.zarr.staged").read_text()[:32]) as other:
+        assert other != staging
+        other.rmdir()
+    os.close(held)
+    assert resumed(source, out, ledger, levels=3) <= every - every // 2 + IN_FLIGHT
+    assert_same(out, expected)
+
+
+def test_another_host_removes_what_nobody_goes_on_with(source: Path, tmp_path: Path, monkeypatch):
+    out, ledger = tmp_path / "b.zarr", tmp_path / "l"
+    expected, _ = undisturbed(source, tmp_path, levels=2)
+    killed(source, out, ledger, 20, levels=3)
+    monkeypatch.setattr(platform, "node", lambda: "pod-2")
+    resumed(source, out, ledger, levels=2)
+    assert_same(out, expected)
 
 
 @pytest.mark.parametrize(

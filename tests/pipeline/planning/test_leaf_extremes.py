@@ -112,6 +112,16 @@ def test_where_later_reads_cut_leaves_otherwise_all_are_read(tmp_path: Path):
     assert found["q"] == np.quantile(values, 0.3, method="lower")
 
 
+def test_some_of_several_questions_are_read_again(tmp_path: Path):
+    values = rising("f8")
+    lower = {share: cf.quantile(share, method="lower") for share in (0.3, 0.6)}
+    asked = {"map": cf.ask("mean", axis=(0, 1)), "a": cf.ask(lower[0.3]), "b": cf.ask(lower[0.6])}
+    found, nbytes = read(stored(tmp_path, values), asked)
+    assert len(nbytes) > 1
+    for name, share in (("a", 0.3), ("b", 0.6)):
+        assert found[name] == np.quantile(values, share, method="lower")
+
+
 def test_ranges_are_of_whole_leaves_that_differ():
     layout = Layout((Axis(Cells(12, 2), 0, 12, 1),), (0,))
     found = ExtremesFound(layout)

@@ -31,7 +31,7 @@ from chunkfold.planning.plan import Plan
 from chunkfold.planning.plan_text import memory_hint
 from chunkfold.planning.questions import first_of
 from chunkfold.planning.request import Request
-from chunkfold.planning.spans import LedgerCut, known_leaves
+from chunkfold.planning.spans import LedgerCut, has_less_than, known_leaves
 from chunkfold.planning.tiles import are_rounded
 from chunkfold.planning.unmet_conditions import unmet_leaves
 from chunkfold.planning.workers import READERS, Terms
@@ -87,10 +87,8 @@ def make_plan(
     MissingError
         If a chunk is not stored that is to be.
     """
-    limits = [
-        request.options.memory_bytes or math.inf,
-        MEMORY_SHARE * (terms.memory_limit or math.inf),
-    ]
+    share = MEMORY_SHARE * (terms.memory_limit or math.inf)
+    limits = [request.options.memory_bytes or math.inf, share]
     known, most = tuple(listings or [None] * len(request.sources)), min(limits)
     if request.options.wants_all:
         refuse_missing(request.sources, known, request.chosen)
@@ -152,8 +150,14 @@ def _fitting(
         plan = _planned(request, answers(layout), listings, terms, most, skipped, ledger)
         # Memory that is short is better spent on readers than on larger leaves.
         spared = layout is larger and (plan.threads, plan.readers) < (terms.threads, terms.readers)
-        if plan.memory.total <= most and not spared:
-            return plan
+        if plan.memory.total > most or spared:
+            continue
+        if ledger is not None and plan.scan.nbytes and has_less_than(ledger, layout):
+            usual = _cut(request, LEAF_BYTES)[0]
+            other = _planned(request, answers(usual), listings, terms, most, skipped, ledger)
+            if other.memory.total <= most and 2 * other.scan.nbytes < plan.scan.nbytes:
+                return other
+        return plan
     return None
 
 
@@ -175,8 +179,7 @@ def refuse_many_leaves(request: Request) -> None:
     PlanError
         If it has too many leaves.
     """
-    for layout in itertools.islice(_layouts(request, _ANY), 1):
-        _refuse_many(request, layout)
+    _refuse_many(request, next(_layouts(request, _ANY)))
 
 
 def _refuse_many(request: Request, layout: Layout) -> None:
@@ -189,10 +192,8 @@ def _refuse_many(request: Request, layout: Layout) -> None:
             "use larger chunks"
         )
     for source in request.sources:
-        chunks = 1
-        for axis, unit in zip(layout.axes, source.unit, strict=True):
-            first, behind = axis.touched(unit)
-            chunks *= int((behind - first).sum())
+        touched = (axis.touched(unit) for axis, unit in zip(layout.axes, source.unit, strict=True))
+        chunks = math.prod(int((behind - first).sum()) for first, behind in touched)
         if chunks > MOST_CHUNKS:
             raise PlanError(
                 f"{source.name}: {chunks:,} chunks of {source.unit} are selected, but plans have "
@@ -234,9 +235,8 @@ def _planned(
     """Plan a reduction whose leaves are given, with as much at once as `most` bytes allow."""
     sources, groups = request.sources, request.groups
     layout, accumulator = questions[0].layout, questions[0].accumulator
-    most_of_leaf = leaf_bytes(sources, layout)
     _refuse_many(request, layout)
-    stored = StoredLeaves.of(layout, sources, listings)
+    stored, most_of_leaf = StoredLeaves.of(layout, sources, listings), leaf_bytes(sources, layout)
     readers = READERS[1] if any(s.remote for s in sources) else readers_per_worker(request, terms)
     partial_bytes = accumulator.nbytes * groups * layout.most_outputs
     costs, decoded = stored.costs(accumulator, groups), stored.decoded

@@ -6,6 +6,7 @@ its own leaves and blocks would be, and an array that grows has new ones at its 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ from chunkfold.planning.blocks import (
 from chunkfold.planning.folding import Folding, RolledUp
 from chunkfold.planning.found_partials import found_names
 from chunkfold.planning.layout import Layout
+from chunkfold.planning.leaves import leaf_elements
 from chunkfold.planning.request import Request
 from chunkfold.planning.span_keys import QuestionKeys, question_keys
 from chunkfold.planning.workers import Terms
@@ -215,6 +217,12 @@ def known_leaves(layout: Layout, blocks: Sequence[Block]) -> np.ndarray:
     for one in blocks:
         known[slice(*one.tiles), slice(*one.parts)] |= one.known
     return known
+
+
+def has_less_than(ledger: Ledger, layout: Layout) -> bool:
+    """Return True if a ledger has partials of fewer elements than a leaf: that leaf misses them."""
+    elements = leaf_elements(layout)
+    return any(math.prod(span) < elements for span in ledger.spans)
 
 
 def _block(tiles: TileRange, parts: TileRange) -> Block:

@@ -70,12 +70,12 @@ def _write(into: zarr.Group, results: Results) -> None:
     # Records stand in groups of their own, which xarray opens one by one.
     records = [into.require_group(op) for op, parts in arrays.items() if op not in parts]
     for holding in [into, *records]:
-        _write_companions(holding, along)
+        write_companions(holding, along)
         for label in results.plan.labels:
             write_groups(holding, label)
 
 
-def _write_companions(group: zarr.Group, along: Companions) -> None:
+def write_companions(group: zarr.Group, along: Companions) -> None:
     """Write what comes along with the results in a group."""
     for one in along.all:
         if one.name not in group:

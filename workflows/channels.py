@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from chunkfold.boxes import Slices
+
 MEASURES = {"mean-std": ("mean", "std"), "min-max": ("min", "max")}
 """Statistics that each way to normalize needs."""
 
@@ -48,3 +50,21 @@ class Normalization:
                     cause = f"there are {few}infinities"
                 return f"the {what}{'' if self.channels is None else of} is not finite: {cause}"
         return ""
+
+
+@dataclass(frozen=True)
+class Rescaled:
+    """Turns elements into (element - offset) / scale."""
+
+    offset: np.ndarray
+    """Offsets, with as many axes as the array, of length 1 except for channels; so is `scale`."""
+    scale: np.ndarray
+
+    def __call__(self, box: Slices, values: np.ndarray) -> np.ndarray:
+        """Return the new values of a box of the array, float64."""
+        part = tuple(
+            slice(None) if n == 1 else along
+            for along, n in zip(box, self.offset.shape, strict=True)
+        )
+        found: np.ndarray = (values - self.offset[part]) / self.scale[part]
+        return found

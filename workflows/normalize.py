@@ -14,29 +14,25 @@ from distributed import Client
 from chunkfold.api import submit
 from chunkfold.errors import PlanError
 from chunkfold.events import OnEvent
-from chunkfold.ledger.ledger import Ledger
 from chunkfold.planning.option_table import Keywords
 from chunkfold.planning.options import Options
 from chunkfold.planning.request import Request
 from chunkfold.planning.resolve import asked
 from chunkfold.results.attributes import carried_attributes
 from chunkfold.results.quantities import Quantity
-from chunkfold.sources.axis_names import axis_names, axis_numbers, normalized_axes
+from chunkfold.sources.axis_names import axis_numbers, normalized_axes
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.opening import open_source, open_zarr
 from chunkfold.sources.source import Source
-from chunkfold.workflows.channels import MEASURES, Normalization
-from chunkfold.workflows.normalized_parts import NotedParts, PartWriter, parts_of
+from chunkfold.workflows.changed_parts import write_changed
+from chunkfold.workflows.channels import MEASURES, Normalization, Rescaled
 from chunkfold.workflows.outputs import (
     check_output,
     is_remote,
     refuse_sources,
     shown,
-    staged,
 )
 from chunkfold.workflows.results import normalization_json
-from chunkfold.workflows.staging_folder import StagedOutput, is_kept, question_of
-from chunkfold.workflows.window import in_window
 
 
 def normalization(
@@ -220,35 +216,17 @@ def apply(
                 f"{len(found.offset)} channels along axis {found.channels}"
             )
         shape[found.channels] = -1
-    offset, scale = found.offset.reshape(shape), found.scale.reshape(shape)
-    packing = packing_of(opened) if found.mask_and_scale else None
+    change = Rescaled(found.offset.reshape(shape), found.scale.reshape(shape))
     attributes = carried_attributes([opened], Quantity(), made_of, unpacked=found.mask_and_scale)
-    attributes |= {"chunkfold": normalization_json(found)}
-    names = axis_names(opened, range(len(shape)))
-    question = "" if ledger is None else question_of(opened, names, made_of, attributes)
-    with staged(out, overwrite=overwrite, question=question) as made:
-        if is_kept(made):
-            target = zarr.open_array(str(made), mode="r+")
-        else:
-            target = zarr.create_array(
-                str(made),
-                shape=opened.shape,
-                chunks=opened.chunks,
-                shards=opened.shards,
-                dtype=made_of,
-                attributes=attributes,
-                dimension_names=names,
-            )
-        writer, parts = PartWriter(opened, target, out, offset, scale, packing), parts_of(opened)
-        if ledger is None:
-            in_window(writer, parts)
-        else:
-            kept = Ledger.at(os.fspath(ledger), trusted=trust_ledger)
-            noted = NotedParts(kept, opened, StagedOutput.at(made, question))
-            try:
-                in_window(writer, filter(noted.lacks, parts), noted.ended)
-            except BaseException as error:
-                noted.flush()
-                error.add_note(f"what was written is kept in {made.parent}, and {kept.name} has it")
-                raise
+    write_changed(
+        opened,
+        out,
+        change,
+        made_of,
+        attributes | {"chunkfold": normalization_json(found)},
+        packing=packing_of(opened) if found.mask_and_scale else None,
+        overwrite=overwrite,
+        ledger=ledger,
+        trust_ledger=trust_ledger,
+    )
     return zarr.open_array(str(out), mode="r")

@@ -67,6 +67,25 @@ def axis(word: str) -> int | str:
         return word
 
 
+def parse_step(given: str | None) -> tuple[int | str, int] | None:
+    """Read an axis, and how far apart elements are along it: 1 if that is not said.
+
+    Raises
+    ------
+    PlanError
+        If it is no axis and a number of 1 or more.
+
+    >>> parse_step("time"), parse_step("0=4")
+    (('time', 1), (0, 4))
+    """
+    if given is None:
+        return None
+    if "=" not in given:
+        return axis(given), 1
+    ((named, distance),) = windows((given,)).items()
+    return named, distance
+
+
 def windows(given: Sequence[str]) -> dict[int | str, int]:
     """Read the elements of a window along each axis.
 

@@ -17,7 +17,7 @@ from chunkfold.planning.coarsening import BOUNDARIES
 from chunkfold.planning.option_table import OPTION_TYPES, SECTIONS, OptionTable, summary
 from chunkfold.planning.option_values import Section, choices, is_flag
 from chunkfold.workflows.labels import labels_asked, parse_groups, parse_resample
-from chunkfold.workflows.parsing import axis, named_reductions, wheres, windows, words
+from chunkfold.workflows.parsing import axis, named_reductions, parse_step, wheres, windows, words
 from chunkfold.workflows.selecting import labels_of, parse_distance, parse_sel, parse_selection
 
 
@@ -127,6 +127,9 @@ FORMS: Mapping[str, WrittenOption] = MappingProxyType({
         metavar="AXIS=VALUE", repeats=True, read=parse_sel, load=labels_of),
     "sel_tolerance": WrittenOption(
         "A number, or '12h' for dates.", metavar="DISTANCE", read=parse_distance),
+    "tendency": WrittenOption(
+        "'time=4' takes elements that are four apart.",
+        metavar="AXIS[=STEP]", read=parse_step, load=parse_step),
     "memory": WrittenOption(
         "A size with its unit, such as '2GiB'.",
         in_shell=" [default: 60% of the memory limit of a Dask worker]", metavar="SIZE"),

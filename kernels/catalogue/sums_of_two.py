@@ -157,13 +157,14 @@ def _deviations(fields: ExactFields, product: str, one: str, other: str) -> Any:
 
 def covariance(fields: ExactFields, context: Context) -> Any:
     """Divide the sum of products of deviations by n - ddof, or 0 if that is negative."""
-    n = fields["n"]
-    degrees = n - context.ddof
+    return _deviations(fields, "xy", "x", "y") / _degrees(fields, context)
+
+
+def _degrees(fields: ExactFields, context: Context) -> Any:
+    degrees = fields["n"] - context.ddof
     if isinstance(degrees, np.ndarray):
-        degrees = np.maximum(degrees, 0)
-    elif context.ddof:
-        degrees = np.where(degrees > 0, degrees, 0)
-    return _deviations(fields, "xy", "x", "y") / degrees
+        return np.maximum(degrees, 0)
+    return np.where(degrees > 0, degrees, 0) if context.ddof else degrees
 
 
 def correlation(fields: ExactFields, _context: Context) -> Any:
@@ -239,3 +240,22 @@ RMSE = exact_of_two("rmse", _root_of_mean, _SQUARE)
 WEIGHTED_BIAS = weighted_of_two("bias", _mean, _DIFFERENCE)
 WEIGHTED_MAE = weighted_of_two("mae", _mean, _DISTANCE)
 WEIGHTED_RMSE = weighted_of_two("rmse", _root_of_mean, _SQUARE)
+
+
+def _spread(fields: ExactFields, context: Context) -> Any:
+    return _deviations(fields, "q", "s", "s") / _degrees(fields, context)
+
+
+def _root_of_spread(fields: ExactFields, context: Context) -> Any:
+    return _spread(fields, context).sqrt()
+
+
+_CHANGE: Any = {"s": lambda x, y: _difference(y, x)}
+TENDENCIES: Mapping[str, Monoid] = {
+    "mean": exact_of_two("mean", _mean, _CHANGE),
+    "var": exact_of_two("var", _spread, _CHANGE | {"q": _SQUARE["s"]}),
+    "std": exact_of_two("std", _root_of_spread, _CHANGE | {"q": _SQUARE["s"]}),
+    "rmse": RMSE,
+    "mae": MAE,
+}
+"""Reductions of the change from a first input to a second one, by the names of those of one."""

@@ -38,6 +38,7 @@ from chunkfold.planning.option_values import (
     memory_bytes,
     min_count_number,
     several_ops,
+    step,
 )
 from chunkfold.selections import Selection
 from chunkfold.settings import StorageOptions
@@ -159,6 +160,12 @@ class OptionTable:
     None: such a value is an error."""
     sel_tolerance: Annotated[Any, Section.SELECTION] = None
     """Largest distance of that neighbour."""
+    tendency: Annotated[str | int | Mapping[str | int, int] | None, Section.SELECTION, step] = None
+    """Reduce the change of elements from one to the next along this axis, x[i + 1] - x[i].
+
+    Or a mapping of the axis to how far apart they are, as {"time": 4}. `op` is "mean", "var",
+    "std", "rmse" or "mae" then. The first of two elements is of the selection, the next one need
+    not be."""
     allow_empty: Annotated[bool, Section.SELECTION] = False
     """Accept a selection of no elements, which is an error otherwise."""
     memory: Annotated[int | str | None, Section.RUNNING, as_given(memory_bytes)] = None
@@ -234,6 +241,7 @@ class Keywords(TypedDict, total=False):
     sel: Mapping[str, Any] | None
     sel_method: SelMethod | None
     sel_tolerance: Any
+    tendency: str | int | Mapping[str | int, int] | None
     allow_empty: bool
     memory: int | str | None
     on_bad_chunk: OnBadChunk

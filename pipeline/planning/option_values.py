@@ -17,6 +17,7 @@ import numpy as np
 
 from chunkfold.errors import DeviceError, PlanError
 from chunkfold.kernels import CATALOGUE, Monoid
+from chunkfold.kernels.catalogue.sums_of_two import TENDENCIES
 from chunkfold.kernels.dtypes import SUPPORTED, stored_name
 from chunkfold.redaction import shown_address
 from chunkfold.units import is_number, size_bytes
@@ -102,6 +103,32 @@ def check_mapping(name: str, given: Any) -> Any:
     if given is not None and not isinstance(given, Mapping):
         raise PlanError(f"{name} is a mapping of names, not {type(given).__name__}")
     return given
+
+
+def step(name: str, given: Any) -> Any:
+    """Return an axis and a distance along it, (axis, int), of an axis or a mapping of one."""
+    if given is None:
+        return None
+    whole = {given: 1} if isinstance(given, (str, int)) else given
+    whole = dict([whole]) if isinstance(whole, tuple) else whole
+    if isinstance(whole, Mapping) and len(whole) == 1:
+        ((axis, distance),) = whole.items()
+        if isinstance(axis, (str, int)) and isinstance(distance, int) and distance > 0:
+            return axis, distance
+    raise PlanError(f"{name} is {given!r}; give one axis, or its distance too, as {{'time': 4}}")
+
+
+def tendency_monoid(op: str | Monoid) -> Monoid:
+    """Return a reduction of the change between two inputs, by its name.
+
+    Raises
+    ------
+    PlanError
+        If it is none of those there are.
+    """
+    if not isinstance(op, str) or op not in TENDENCIES:
+        raise PlanError(f"tendency is given, but op is {op!r}; it takes {', '.join(TENDENCIES)}")
+    return TENDENCIES[op]
 
 
 def ledger_place(name: str, given: Any) -> Any:

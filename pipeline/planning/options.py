@@ -34,6 +34,7 @@ from chunkfold.planning.option_values import (
     refuse_initial,
     refuse_windows,
     shown_value,
+    tendency_monoid,
 )
 from chunkfold.settings import StorageOptions, with_targets
 
@@ -162,7 +163,8 @@ class Options(OptionTable):
     @cached_property
     def monoids(self) -> tuple[Monoid, ...]:
         """The reductions, which ignore the elements that the options say."""
-        monoids = [as_monoid(one) for one in self.ops]
+        kind = as_monoid if self.tendency is None else tendency_monoid
+        monoids = [kind(one) for one in self.ops]
         weighs = checking_weights if self.weights is None else weighted
         monoids = [weighs(monoid) for monoid in monoids]
         if self.skipna:

@@ -29,6 +29,7 @@ from chunkfold.planning.options import Options
 from chunkfold.planning.planner import refuse_many_leaves
 from chunkfold.planning.questions import check_questions, of_question, refuse_other_windows
 from chunkfold.planning.request import Request, in_storage_order
+from chunkfold.planning.tendencies import with_following
 from chunkfold.selections import select
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.aligning import coordinates_of, find_alignment, refuse_other_coordinates
@@ -114,8 +115,10 @@ def _opened(source: Any, each: Mapping[str, Options], *, by_position: bool) -> I
             if arrays is None:
                 sources = sources or _sources(source, options.opening, by_position=by_position)
                 _refuse_other_coordinates(options, sources[0])
-                request = _of(sources, _selected(options, sources[0]))
+                request = _of(*with_following(sources, _selected(options, sources[0])))
             else:
+                if options.tendency is not None:
+                    raise PlanError("tendency takes no arrays of xarray: give the path of the Zarr")
                 request = _of_arrays(arrays, _for_arrays(options, arrays))
         yield replace(request, question=name)
 

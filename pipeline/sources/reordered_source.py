@@ -106,15 +106,19 @@ class ReorderedSource(DeclaredSource):
 
     def read(self, region: Sequence[slice], out: np.ndarray, known: Expected | None = None) -> None:
         """Read the part of the other source that holds a region, and put it in order."""
-        cuts, places = list(region), [np.arange(size) for size in out.shape]
+        cuts, places, shifted = list(region), [np.arange(size) for size in out.shape], True
         for axis, order in self.orders.items():
             wanted = order[region[axis]]
             first = int(wanted.min(initial=len(order)))
             cuts[axis] = slice(first, int(wanted.max(initial=first - 1)) + 1, 1)
             places[axis] = wanted - first
+            shifted &= bool((np.diff(wanted) == 1).all())
         needed = known is not None and known.needed
-        held = self.of.part(cuts, Unlisted(set(), needed=True) if needed else None)
-        out[...] = held[np.ix_(*places)]
+        expected = Unlisted(set(), needed=True) if needed else None
+        if shifted:
+            self.of.read(cuts, out, expected)
+        else:
+            out[...] = self.of.part(cuts, expected)[np.ix_(*places)]
 
 
 def reordered(source: Source, orders: Mapping[int, np.ndarray]) -> Source:

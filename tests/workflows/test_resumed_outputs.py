@@ -29,9 +29,9 @@ from chunkfold.errors import ChunkError, OutputError, PlanError
 from chunkfold.events import Event, RunStarted
 from chunkfold.planning import blocks, planner, spans
 from chunkfold.workflows import chunk_writers, staging_folder, zarr_tiles
+from chunkfold.workflows.changed_parts import PartWriter
 from chunkfold.workflows.cli.common_options import or_skipped
 from chunkfold.workflows.normalize import apply, normalization
-from chunkfold.workflows.normalized_parts import PartWriter
 from chunkfold.workflows.pyramid import pyramid
 from tests.ledgers import aged, files
 from tests.workflows.test_cli import chunkfold
@@ -338,18 +338,18 @@ def test_what_no_run_can_go_on_with_is_refused(source: Path, tmp_path: Path, out
 
 _APPLIED = """
 import os, signal, sys, time
-from chunkfold.workflows import normalized_parts
+from chunkfold.workflows import changed_parts
 from chunkfold.workflows.normalize import apply, normalization
-normalized_parts.NOTED_EVERY_S = float(sys.argv[5])
+changed_parts.NOTED_EVERY_S = float(sys.argv[5])
 source, out, ledger, after = *sys.argv[1:4], int(sys.argv[4])
-found, count, ended = normalization(source), 0, normalized_parts.NotedParts.ended
+found, count, ended = normalization(source), 0, changed_parts.NotedParts.ended
 def told(self, box):
     global count
     ended(self, box)
     count += 1
     if count == after:
         os.kill(os.getpid(), signal.SIGKILL)
-normalized_parts.NotedParts.ended = told
+changed_parts.NotedParts.ended = told
 apply(source, found, out, ledger=ledger)
 """
 PARTS = 13 * 16

@@ -48,6 +48,8 @@ SAMPLES: dict[str, tuple[str, str, Any]] = {
     "sel_tolerance": ("--sel x=3 --sel-method pad --sel-tolerance 12h",
                       'reduce.sel_tolerance = "12h"\nreduce.sel_method = "pad"\nreduce.sel.x = "3"',
                       "12h"),
+    "tendency": ("--op std --tendency time=4",
+                 'reduce.statistics = "std"\nreduce.tendency = "time=4"', ("time", 4)),
     "allow_empty": ("--allow-empty", "reduce.allow_empty = true", True),
     "memory": ("--memory 2GiB", 'limits.memory = "2GiB"', 2 << 30),
     "on_bad_chunk": ("--on-bad-chunk skip", 'limits.on_bad_chunk = "skip"', "skip"),

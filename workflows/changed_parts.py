@@ -1,17 +1,19 @@
-"""Parts of a normalized array: their writer, and a ledger's notes of those that are written."""
+"""Arrays made of others element by element: written part by part, which a ledger notes."""
 
 from __future__ import annotations
 
 import itertools
+import os
 import time
 import uuid
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import zarr
 
 from chunkfold.boxes import Slices
 from chunkfold.errors import ChunkError, LedgerError, LedgerWarning, OutputError
@@ -22,12 +24,16 @@ from chunkfold.ledger.upkeep import drop
 from chunkfold.planning.spans import SETTLED_NS
 from chunkfold.plural import counted
 from chunkfold.printable import printable
+from chunkfold.sources.axis_names import axis_names
 from chunkfold.sources.source import Source
 from chunkfold.sources.stored_identity import is_as_listed
 from chunkfold.sources.zarr_source import ZarrSource
-from chunkfold.workflows.outputs import naming
-from chunkfold.workflows.staging_folder import StagedOutput
+from chunkfold.workflows.outputs import naming, staged
+from chunkfold.workflows.staging_folder import StagedOutput, is_kept, question_of
+from chunkfold.workflows.window import in_window
 
+Change = Callable[[Slices, np.ndarray], np.ndarray]
+"""Returns the new values of a box, given where it is and its values, float64. Can be pickled."""
 NOTED_EVERY_S = 2.0
 """Seconds of work that a kill may cost, beside what is under way."""
 
@@ -134,15 +140,13 @@ class NotedParts:
 
 @dataclass(frozen=True)
 class PartWriter:
-    """Writes boxes of normalized values."""
+    """Writes boxes of an array that is made of another, element by element."""
 
     source: Source
     target: Any
     out: str | Path
     """The output's place once it is complete."""
-    offset: np.ndarray
-    """Offsets, with as many axes as the array, of length 1 except for channels; so is `scale`."""
-    scale: np.ndarray
+    change: Change
     packing: Packing | None
 
     def __call__(self, box: Slices) -> None:
@@ -162,10 +166,83 @@ class PartWriter:
         values = self.source.part(box)
         if self.packing is not None:
             values = self.packing.values(values)
-        part = tuple(
-            slice(None) if n == 1 else along
-            for along, n in zip(box, self.offset.shape, strict=True)
-        )
-        normalized = (np.asarray(values, np.float64) - self.offset[part]) / self.scale[part]
+        changed = self.change(box, np.asarray(values, np.float64))
         with naming(self.out):
-            self.target[box] = normalized
+            self.target[box] = changed
+
+
+def _codecs(opened: ZarrSource, dtype: np.dtype) -> dict[str, Any]:
+    """Return the codecs of an array as arguments, if others of a dtype can have them."""
+    stored = opened.array
+    if opened.dtype != dtype or stored.metadata.zarr_format != 3:
+        return {}
+    return {"filters": stored.filters, "compressors": stored.compressors}
+
+
+def write_changed(
+    opened: ZarrSource,
+    out: str | Path,
+    change: Change,
+    dtype: np.dtype,
+    attributes: Mapping[str, Any],
+    *,
+    packing: Packing | None,
+    name: str = "",
+    finish: Callable[[Path], None] = lambda _: None,
+    told: Sequence[Any] = (),
+    overwrite: bool = False,
+    ledger: str | os.PathLike[str] | None = None,
+    trust_ledger: bool = False,
+) -> None:
+    """Write an array that is made of another element by element, object by object, by Dask.
+
+    Chunks, shards and names of axes are the source's, and its codecs, where it has the same dtype.
+
+    Parameters
+    ----------
+    name
+        Of the array in a group; "": the array stands alone.
+    finish
+        Called with the folder of the output before that takes its place.
+    told
+        All that the values depend on, beside the source, `dtype` and `attributes`.
+    overwrite, ledger, trust_ledger
+        As `chunkfold.workflows.normalize.apply` has them.
+
+    Raises
+    ------
+    ChunkfoldError
+        If it cannot be written; nothing is then left there.
+    """
+    names = axis_names(opened, range(len(opened.shape)))
+    known = "" if ledger is None else question_of(opened, names, dtype, dict(attributes), *told)
+    with staged(out, overwrite=overwrite, question=known) as made:
+        place = made / name if name else made
+        if is_kept(made):
+            target = zarr.open_array(str(place), mode="r+")
+        else:
+            if name:
+                zarr.create_group(str(made), zarr_format=3)
+            target = zarr.create_array(
+                str(place),
+                shape=opened.shape,
+                chunks=opened.chunks,
+                shards=opened.shards,
+                dtype=dtype,
+                attributes=dict(attributes),
+                dimension_names=names,
+                **_codecs(opened, dtype),
+            )
+        writer, parts = PartWriter(opened, target, out, change, packing), parts_of(opened)
+        if ledger is None:
+            in_window(writer, parts)
+        else:
+            kept = Ledger.at(os.fspath(ledger), trusted=trust_ledger)
+            noted = NotedParts(kept, opened, StagedOutput.at(made, known))
+            try:
+                in_window(writer, filter(noted.lacks, parts), noted.ended)
+            except BaseException as error:
+                noted.flush()
+                error.add_note(f"what was written is kept in {made.parent}, and {kept.name} has it")
+                raise
+        finish(made)

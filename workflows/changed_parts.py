@@ -25,6 +25,7 @@ from chunkfold.planning.spans import SETTLED_NS
 from chunkfold.plural import counted
 from chunkfold.printable import printable
 from chunkfold.sources.axis_names import axis_names
+from chunkfold.sources.opening import same_codecs
 from chunkfold.sources.source import Source
 from chunkfold.sources.stored_identity import is_as_listed
 from chunkfold.sources.zarr_source import ZarrSource
@@ -171,14 +172,6 @@ class PartWriter:
             self.target[box] = changed
 
 
-def _codecs(opened: ZarrSource, dtype: np.dtype) -> dict[str, Any]:
-    """Return the codecs of an array as arguments, if others of a dtype can have them."""
-    stored = opened.array
-    if opened.dtype != dtype or stored.metadata.zarr_format != 3:
-        return {}
-    return {"filters": stored.filters, "compressors": stored.compressors}
-
-
 def write_changed(
     opened: ZarrSource,
     out: str | Path,
@@ -231,7 +224,7 @@ def write_changed(
                 dtype=dtype,
                 attributes=dict(attributes),
                 dimension_names=names,
-                **_codecs(opened, dtype),
+                **(same_codecs(opened) if dtype == opened.dtype else {}),
             )
         writer, parts = PartWriter(opened, target, out, change, packing), parts_of(opened)
         if ledger is None:

@@ -277,9 +277,8 @@ class Compared:
 
 
 def _array_name(opened: ZarrSource) -> str:
-    """Return the name of an array: that in its group, or that of its folder."""
-    path = opened.name.partition("?")[0].rstrip("/")
-    return opened.array.basename or PurePosixPath(path).stem or "data"
+    """Return the name of an array in its group, or of its folder."""
+    return PurePosixPath(opened.name.partition("?")[0].rstrip("/")).stem or "data"
 
 
 def _attributes(made: Transformation) -> dict[str, Any]:

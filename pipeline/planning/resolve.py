@@ -115,7 +115,8 @@ def _opened(source: Any, each: Mapping[str, Options], *, by_position: bool) -> I
             if arrays is None:
                 sources = sources or _sources(source, options.opening, by_position=by_position)
                 _refuse_other_coordinates(options, sources[0])
-                request = _of(*with_following(sources, _selected(options, sources[0])))
+                read = sources, _selected(options, sources[0])
+                request = _of(*(read if options.tendency is None else with_following(*read)))
             else:
                 if options.tendency is not None:
                     raise PlanError("tendency takes no arrays of xarray: give the path of the Zarr")

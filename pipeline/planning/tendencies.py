@@ -19,9 +19,7 @@ from chunkfold.sources.source import Source
 def with_following(
     sources: tuple[Source, ...], options: Options
 ) -> tuple[tuple[Source, ...], Options]:
-    """Return a source and the one of the following elements, where changes are asked for.
-
-    Options select what has a following one then.
+    """Return a source and the one of the following elements; options select what has one.
 
     Both are of equal shape, and the second one has no element at the end of the axis.
 
@@ -30,8 +28,6 @@ def with_following(
     PlanError
         If there are several sources, no such axis, or an integer selects of it.
     """
-    if options.tendency is None:
-        return sources, options
     if len(sources) > 1:
         raise PlanError(f"tendency is of one array, but {len(sources)} are given: leave it out")
     (source,), (axis, distance) = sources, cast("tuple[str | int, int]", options.tendency)

@@ -25,7 +25,7 @@ from chunkfold.planning.spans import SETTLED_NS
 from chunkfold.plural import counted
 from chunkfold.printable import printable
 from chunkfold.sources.axis_names import axis_names
-from chunkfold.sources.opening import same_codecs
+from chunkfold.sources.stored_metadata import same_codecs
 from chunkfold.sources.source import Source
 from chunkfold.sources.stored_identity import is_as_listed
 from chunkfold.sources.zarr_source import ZarrSource

@@ -295,10 +295,3 @@ def _opened(address: str, name: str, options: StorageOptions) -> AnyArray | zarr
     except Exception as error:
         cause = getattr(store, "refused", None) or error
         raise SourceError(f"{name}: {why_not(address, path, cause)}") from error
-
-
-def same_codecs(source: ZarrSource) -> dict[str, Any]:
-    """Return arguments by which zarr makes an array with the codecs of another, if of format 3."""
-    if source.array.metadata.zarr_format != 3:
-        return {}
-    return {"filters": source.array.filters, "compressors": source.array.compressors}

@@ -64,3 +64,10 @@ def _depth(value: Any) -> int:
             part for one in inner for part in (one.values() if isinstance(one, Mapping) else one)
         ]
     return depth
+
+
+def same_codecs(source: ZarrSource) -> dict[str, Any]:
+    """Return arguments by which zarr makes an array with the codecs of another, if of format 3."""
+    if source.array.metadata.zarr_format != 3:
+        return {}
+    return {"filters": source.array.filters, "compressors": source.array.compressors}

@@ -209,24 +209,26 @@ def archive_at(
     failing, ignored = _kinds("fail_on", fail_on), _kinds("ignore", ignore)
     every = open_each(source)
     alone = len(every) == 1 and isinstance(every[0], Source)
-    name = _name_of(source, every)
+    name = archive_name(source, every)
     patterns = list(arrays)
     members = tuple(one for one in every if _chosen(one.name, patterns, name))
     for pattern in patterns if not members else [*patterns, *(limits or {})]:
         if not any(is_called(one.name, pattern, name) for one in every):
-            known = ", ".join(_within(one.name, name) for one in every[:5])
+            known = ", ".join(path_within(one.name, name) for one in every[:5])
             raise PlanError(f"{name}: has no array called {pattern!r}; it has {known}")
     sources = [one for one in every if isinstance(one, Source)]
     beside = tuple(one for one in sources if one in members or _is_coordinate_of(one, members))
     consolidated = (
         () if alone and every[0].name == name else tuple(_consolidated(source, name, every))
     )
-    told = {_within(one.name, name) for one in (*members, *beside)}
+    told = {path_within(one.name, name) for one in (*members, *beside)}
     return Archive(
         name,
         members,
         beside,
-        tuple((at, said) for at, said in consolidated if not patterns or _within(at, name) in told),
+        tuple(
+            (at, said) for at, said in consolidated if not patterns or path_within(at, name) in told
+        ),
         read_coordinates(beside),
         dict(limits or {}),
         (frozenset(FindingKind) - REMARKS) | failing,
@@ -236,11 +238,12 @@ def archive_at(
 
 def is_called(name: str, pattern: str, root: str) -> bool:
     """Return True if a pattern is met by an array's address, path in the archive, or last name."""
-    names = (name, _within(name, root), name.rpartition("/")[2])
+    names = (name, path_within(name, root), name.rpartition("/")[2])
     return any(fnmatch.fnmatchcase(one, pattern) for one in names)
 
 
-def _within(name: str, root: str) -> str:
+def path_within(name: str, root: str) -> str:
+    """Return the path of an array in an archive, by the names of both; of the only one its name."""
     return name.removeprefix(root).strip("/") or name
 
 
@@ -266,7 +269,8 @@ def _kinds(option: str, given: Iterable[str]) -> frozenset[FindingKind]:
     return frozenset(found)
 
 
-def _name_of(source: Any, every: Sequence[Source | Unopened]) -> str:
+def archive_name(source: Any, every: Sequence[Source | Unopened]) -> str:
+    """Return what messages call an archive, whose arrays were opened."""
     if isinstance(source, (str, os.PathLike)):
         return shown_address(os.path.expanduser(os.fspath(source))).rstrip("/")  # noqa: PTH111
     return str(getattr(source, "store_path", every[0].name))  # zarr's groups have one
@@ -278,7 +282,7 @@ def _consolidated(
     """Yield what consolidated metadata have otherwise than members themselves."""
     if not all(isinstance(one, (ZarrSource, Unopened)) for one in every):
         return
-    there = [_within(one.name, name) for one in every if isinstance(one, Source)]
+    there = [path_within(one.name, name) for one in every if isinstance(one, Source)]
     for path, said in consolidated_differences(source, there):
         yield f"{name}/{path}".rstrip("/"), said
 

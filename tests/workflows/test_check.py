@@ -16,7 +16,6 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import chunkfold as cf
 from chunkfold.errors import PlanError, SourceError
 from chunkfold.workflows.check import check
 from chunkfold.workflows.finding_kinds import MEANINGS, REMARKS, FindingKind
@@ -354,17 +353,15 @@ def test_arrays_of_no_elements_or_no_axes_are_sound(tmp_path: Path):
 
 
 def test_the_command_tells_findings_and_draws_chunks(sound: Path, here: Callable, tmp_path: Path):
-    with cf.LocalOpenCLCluster(dashboard_address=None) as cluster:
-        on = ("--scheduler", cluster.scheduler_address)
-        code, shown, _ = here("check", sound, *on)
-        assert (code, shown) == (0, f"{sound}: sound (3 arrays, 10 chunks, 544 B)\n")
-        (sound / "air/c/1/0").unlink()
-        code, shown, _ = here("check", sound, "--limits", "air=:100", *on)
-        assert code == 1
-        assert "\n!-!!\n!!!!\n· sound  - missing  ! outside\n" in shown
-        (sound / "air/c/3/1").write_bytes(b"spoiled")
-        picture = tmp_path / "chunks.svg"
-        code, shown, _ = here("check", sound, "--json", "--plot", picture, *on)
+    code, shown, _ = here("check", sound)
+    assert (code, shown) == (0, f"{sound}: sound (3 arrays, 10 chunks, 544 B)\n")
+    (sound / "air/c/1/0").unlink()
+    code, shown, _ = here("check", sound, "--limits", "air=:100")
+    assert code == 1
+    assert "\n!-!!\n!!!!\n· sound  - missing  ! outside\n" in shown
+    (sound / "air/c/3/1").write_bytes(b"spoiled")
+    picture = tmp_path / "chunks.svg"
+    code, shown, _ = here("check", sound, "--json", "--plot", picture)
     told = json.loads(shown)
     assert (code, told["ok"], told["unread"]) == (3, False, True)
     assert [one["kind"] for one in told["findings"]] == ["unreadable", "missing"]

@@ -133,7 +133,8 @@ class Archive:
             source = member.reopened()  # the last one is read long after all were opened
             packing = packing_of(open_source(source))
         except SourceError as error:
-            found.append(_of_error(source.name, FindingKind.UNCHECKED, error))
+            told = str(error).removeprefix(f"{source.name}: ").partition(";")[0]
+            found.append(Finding(source.name, FindingKind.UNCHECKED, f"not read: {told}"))
             return _looked_at(source, findings=tuple(found))
         except PlanError as error:
             found.append(_of_error(source.name, FindingKind.ATTRIBUTES, error))

@@ -8,6 +8,7 @@ import numpy as np
 
 from chunkfold.errors import PlanError
 from chunkfold.kernels import Packing
+from chunkfold.plural import counted
 from chunkfold.sources.source import Source
 from chunkfold.workflows.chunk_statistics import ChunkStatistics, object_of, region_of
 from chunkfold.workflows.finding_kinds import FindingKind
@@ -58,8 +59,12 @@ def chunk_findings(
                 said = _why(source, read)
             found.append(_of_chunks(source, kind, said, chunks, where))
     if read.stored is None and read.lacking:
-        said = f"{read.lacking:,} {source.object_kind} are not stored; the store does not list them"
+        lacking = counted(read.lacking, source.object_kind.removesuffix("s"))
+        said = f"{lacking} not stored; the store does not list which"
         found.append(Finding(source.name, FindingKind.MISSING, said, chunks=read.lacking))
+    elif read.stored is None and not source.tells_missing(listed=False):
+        said = f"which {source.object_kind} are stored is not told: missing ones pass for fill"
+        found.append(Finding(source.name, FindingKind.UNCHECKED, said))
     return found, masks
 
 
@@ -74,21 +79,15 @@ def _why(source: Source, read: ChunkStatistics) -> str:
 def _of_chunks(
     source: Source, kind: FindingKind, said: str, chunks: np.ndarray, where: PlaceText
 ) -> Finding:
-    first = np.flatnonzero(chunks)[:_MOST_PLACES]
-    places = [
-        tuple(map(int, place)) for place in zip(*np.unravel_index(first, chunks.shape), strict=True)
-    ]
-    regions = [region_of(source, place) for place in places] or [()]
-    keys = dict.fromkeys(
-        source.object_key(object_of(source, place)).strip("'") for place in places or [()]
-    )
+    places = [tuple(place) for place in np.argwhere(chunks)[:_MOST_PLACES].tolist()]
+    keys = (source.object_key(object_of(source, place)).strip("'") for place in places)
     return Finding(
         source.name,
         kind,
         said,
         chunks=int(chunks.sum()),
-        keys=tuple(keys),
-        places=tuple(map(where, regions)),
+        keys=tuple(dict.fromkeys(keys)),
+        places=tuple(where(region_of(source, place)) for place in places),
     )
 
 

@@ -47,7 +47,7 @@ MEANINGS: Mapping[FindingKind, str] = MappingProxyType(
         FindingKind.FILL: "all elements of a chunk are the fill value, or called missing",
         FindingKind.CONSTANT: "all elements of a chunk are the same",
         FindingKind.INFINITE: "a chunk has infinite values",
-        FindingKind.UNCHECKED: "elements are of a dtype that is not read, such as texts",
+        FindingKind.UNCHECKED: "something cannot be checked: texts, or which chunks are stored",
     }
 )
 """Kinds in the order that they are told in."""

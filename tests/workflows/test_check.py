@@ -20,6 +20,7 @@ from chunkfold.errors import PlanError, SourceError
 from chunkfold.workflows.check import check
 from chunkfold.workflows.finding_kinds import MEANINGS, REMARKS, FindingKind
 from chunkfold.workflows.findings import Soundness
+from tests.web import served
 
 pytestmark = pytest.mark.unoptimised
 SHAPE, CHUNKS = (12, 8), (3, 4)
@@ -350,6 +351,9 @@ def test_arrays_of_no_elements_or_no_axes_are_sound(tmp_path: Path):
     made(tmp_path, "one", np.array(7.0), ())
     zarr.open_group(tmp_path, mode="a")
     assert check(tmp_path).findings == ()
+    made(tmp_path, "one", np.array(np.nan), ())
+    (one,) = check(tmp_path).findings
+    assert (one.kind, one.keys, one.places) == ("nan", ("c",), ("[]",))
 
 
 def test_the_command_tells_findings_and_draws_chunks(sound: Path, here: Callable, tmp_path: Path):
@@ -378,3 +382,17 @@ def test_the_command_names_every_kind(here: Callable):
     for kind, meaning in MEANINGS.items():
         assert f"{kind} " in shown
         assert " ".join(meaning.split()[:4]) in " ".join(shown.split())
+
+
+def test_stores_that_list_nothing_are_checked_as_far_as_they_tell(sound: Path):
+    (sound / "air/c/2/1").unlink()
+    packed = shutil.make_archive(str(sound), "zip", sound.parent, sound.name)
+    kinds = {kind for _, kind in told(check(f"{packed}/{sound.name}"))}
+    assert kinds == {"fill", "unchecked"}
+    with served(sound.parent) as web:
+        found = check(f"{web.url}/{sound.name}/air")
+    (lacking,) = (one for one in found.findings if one.kind == "missing")
+    assert (lacking.chunks, lacking.message) == (
+        1,
+        "1 chunk not stored; the store does not list which",
+    )

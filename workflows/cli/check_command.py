@@ -14,6 +14,7 @@ from chunkfold.workflows.cli import EXIT_FAULT, EXIT_SKIPPED, common_options
 from chunkfold.workflows.consoles import err, out
 from chunkfold.workflows.finding_kinds import MEANINGS
 from chunkfold.workflows.findings import CheckedArray
+from chunkfold.workflows.outputs import check_writable
 from chunkfold.workflows.plots import check_plot
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.style import finding_table, show
@@ -67,6 +68,7 @@ _kind = click.Choice([*map(str, MEANINGS), ALL])
     type=click.Path(path_type=Path),
     help="Draw the chunks of each array there, as .png or .svg. It needs matplotlib.",
 )
+@common_options.overwrite
 @common_options.as_json
 @common_options.quiet
 def check_command(
@@ -80,6 +82,7 @@ def check_command(
     memory: str | None,
     plot: Path | None,
     *,
+    overwrite: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -109,7 +112,7 @@ def check_command(
       fill          all elements of a chunk are the fill value, or called missing
       constant      all elements of a chunk are the same
       infinite      a chunk has infinite values
-      unchecked     elements are of a dtype that is not read, such as texts
+      unchecked     something cannot be checked: texts, or which chunks are stored
 
     Exit codes: 0 it is sound, 1 there are errors, 3 some of it cannot be read, others as
     `chunkfold --help` says.
@@ -123,6 +126,7 @@ def check_command(
     """
     if plot is not None:
         check_plot(plot)
+        check_writable(plot, overwrite=overwrite)
     archive = archive_at(
         source, arrays=arrays, limits=parsed_limits(limits), fail_on=fail_on, ignore=ignore
     )

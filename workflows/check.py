@@ -187,7 +187,8 @@ class Archive:
         at = []
         for dim, cut, size in zip(source.dims or (), region, source.shape, strict=False):
             along = self.coordinates.get((group, str(dim)))
-            if along is not None and len(along.values) == size:
+            part = cut.stop - cut.start < size  # all of an axis says nothing
+            if part and along is not None and len(along.values) == size:
                 at.append(f"{dim} {place_text(along, cut)}")
         return " ".join([f"[{said}]", ", ".join(at)]).strip()
 

@@ -16,7 +16,7 @@ from chunkfold.sources.dates import dates, instants
 from chunkfold.sources.source import Source
 from chunkfold.workflows.finding_kinds import FindingKind
 
-_MOST = 1 << 26
+_MOST = 1 << 24
 """Values of a coordinate beyond which it is not read as one."""
 _ALIKE = 0.15
 """Steps that differ by less from their median are alike: those of months are."""
@@ -141,10 +141,14 @@ def _gaps(coordinate: StoredCoordinate, places: np.ndarray, order: np.ndarray) -
 def length_findings(sources: Sequence[Source]) -> Iterator[CoordinateFinding]:
     """Yield the axes that are not as long as their coordinate, or as others of the same name.
 
-    Levels of an image have axes of one name and several lengths.
+    And the coordinates that are too long to be read as one. Levels of an image have axes of one
+    name and several lengths.
     """
     axes: defaultdict[tuple[str, str], list[tuple[Source, int]]] = defaultdict(list)
     for source in sources:
+        if is_coordinate(source) and source.shape[0] > _MOST:
+            said = f"order and doubles are not looked for among more than {_MOST:,} values"
+            yield source.name, FindingKind.UNCHECKED, said
         if getattr(source, "level", None) is None:
             for dim, size in zip(source.dims or (), source.shape, strict=False):
                 if dim is not None:

@@ -23,7 +23,7 @@ from chunkfold.workflows.density import extent, heights
 if TYPE_CHECKING:
     from chunkfold.running.run import Run
     from chunkfold.workflows.describe import Description
-    from chunkfold.workflows.findings import Finding
+    from chunkfold.workflows.findings import Soundness
 
 _MOST_ROWS = 40
 """The most rows of a histogram."""
@@ -159,14 +159,15 @@ def _known(report: LedgerReport) -> str:
     return f"{report.known:,} of {counted(report.blocks, 'block')}{since}"
 
 
-def finding_table(findings: Sequence[Finding]) -> Table:
-    """Say what was found in arrays, a row for each finding."""
+def finding_table(found: Soundness) -> Table:
+    """Say what was found in an archive, a row for each finding."""
     made = table("array", "", "finding", "#chunks", "what", "first")
-    for one in findings:
+    for one in found.findings:
         level = "[bold red]error[/]" if one.error else "remark"
         chunks = f"{one.chunks:,}" if one.chunks else ""
         said = (one.kind, chunks, one.message, one.first)
-        made.add_row(escape(one.name), level, *map(escape, said))
+        name = one.name.removeprefix(f"{found.source}/")
+        made.add_row(escape(name), level, *map(escape, said))
     return made
 
 

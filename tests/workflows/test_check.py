@@ -17,9 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chunkfold.errors import PlanError, SourceError
+from chunkfold.workflows import coordinate_findings
 from chunkfold.workflows.check import check
 from chunkfold.workflows.finding_kinds import MEANINGS, REMARKS, FindingKind
 from chunkfold.workflows.findings import Soundness
+from chunkfold.workflows.pyramid import pyramid
 from tests.web import served
 
 pytestmark = pytest.mark.unoptimised
@@ -249,6 +251,14 @@ def test_dates_of_times_are_told(tmp_path: Path):
     }
 
 
+def test_coordinates_too_long_to_be_read_as_one_are_told(
+    sound: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(coordinate_findings, "_MOST", 11)
+    made(sound, "time", np.arange(12)[::-1].copy(), ("time",), attributes=UNITS)
+    assert set(told(check(sound))) == {("time", "unchecked")}
+
+
 def test_coordinates_are_as_long_as_axes(sound: Path):
     made(sound, "lat", np.arange(7.0), ("lat",))
     zarr.open_group(sound / "more", mode="w")
@@ -396,3 +406,11 @@ def test_stores_that_list_nothing_are_checked_as_far_as_they_tell(sound: Path):
         1,
         "1 chunk not stored; the store does not list which",
     )
+
+
+def test_levels_of_an_image_have_axes_of_several_lengths(tmp_path: Path):
+    image = np.random.default_rng(0).integers(1, 99, (8, 8), "u1")
+    zarr.create_array(tmp_path / "image.zarr", data=image, dimension_names=("y", "x"))
+    pyramid(tmp_path / "image.zarr", tmp_path / "levels.zarr", levels=3)
+    found = check(tmp_path / "levels.zarr")
+    assert (len(found.arrays) > 2, found.findings) == (True, ())

@@ -140,7 +140,7 @@ def check_command(
             click.echo(json_text(found.to_dict()))
         else:
             if found.findings:
-                show(out, finding_table(found.findings))
+                show(out, finding_table(found))
             width = min(out.width, _WIDEST)
             for array in () if quiet else found.arrays:
                 for line in grid_lines(array, width):

@@ -19,6 +19,9 @@ from chunkfold.workflows.check import archive_name, path_within
 from chunkfold.workflows.diff import Difference, compared, comparison
 from chunkfold.workflows.tolerances import EXACTLY, Tolerance
 
+_NAMED = 5
+"""Arrays of a group that a message names."""
+
 
 @dataclass(frozen=True)
 class ComparedArray:
@@ -178,9 +181,11 @@ def paired_groups(a: Any, b: Any, within: Tolerance, **options: Any) -> GroupPai
     if all(alone):
         return None
     if any(alone):
-        array, group = (one, other) if alone[0] else (other, one)
+        array, (group, there) = (one, opened[1]) if alone[0] else (other, opened[0])
+        named = f"{', '.join(list(there)[:_NAMED])}{', ...' if len(there) > _NAMED else ''}"
         raise PlanError(
-            f"{array} is an array, but {group} is a group: name two arrays, or two groups"
+            f"{array} is an array, but {group} is a group: name one of its arrays ({named}), or "
+            "two groups"
         )
     return GroupPair(
         (one, other),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import Any, Unpack
 
 import numpy as np
@@ -13,21 +12,8 @@ from distributed import Client
 
 from chunkfold.api import submit
 from chunkfold.events import OnEvent
-from chunkfold.kernels import Monoid, Packing, as_monoid, is_defined
-from chunkfold.kernels.catalogue.differences import (
-    alike,
-    equal,
-    far_complex,
-    largest,
-    mixed_difference,
-    same_of,
-)
-from chunkfold.kernels.catalogue.sums_of_two import far_as_float
-from chunkfold.kernels.errors import RangeError
-from chunkfold.kernels.expressions.library import distance, real, where
-from chunkfold.kernels.monoid.accumulate import SymbolFunction
-from chunkfold.kernels.monoid.finish_context import Context, Fields
-from chunkfold.kernels.monoid.specialise import ForMixedInputs
+from chunkfold.kernels import Packing, is_defined
+from chunkfold.kernels.catalogue.mixed_dtypes import are_mixed
 from chunkfold.planning.option_table import Keywords
 from chunkfold.planning.options import Options
 from chunkfold.planning.request import Request
@@ -36,107 +22,8 @@ from chunkfold.selections import Selection
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.opening import open_source
 from chunkfold.sources.source import Source
-
-_TWO: Any = {"inputs": 2, "casts": False}
-
-
-def _unlike(same: SymbolFunction, kinds: str, **others: Any) -> Monoid:
-    """Count the pairs that are not the same."""
-    return Monoid(
-        "different",
-        **_TWO,
-        fields={"n": "int64"},
-        zero=0,
-        lift=lambda x0, x1: ~same(x0, x1),
-        op="add",
-        kinds=kinds,
-        **others,
-    )
-
-
-_DIFFERENT = _unlike(
-    alike,
-    "biufmM",
-    instead={"c": _unlike(alike, "c")},
-    specialised=ForMixedInputs(lambda dtypes: _unlike(same_of(dtypes), "biumM")),
-)
-
-
-def _unless_equal(far: SymbolFunction) -> SymbolFunction:
-    """Return how far elements are apart: 0 where they are equal, infinities too."""
-    return lambda x0, x1: where(equal(x0, x1), 0, far(x0, x1))
-
-
-def _farthest(far: SymbolFunction, kinds: str, **others: Any) -> Monoid:
-    """Take the largest difference of floats."""
-    return Monoid(
-        "max_abs_diff",
-        **_TWO,
-        fields={"d": "real"},
-        zero=0,
-        lift=_unless_equal(far),
-        op="max",
-        kinds=kinds,
-        **others,
-    )
-
-
-def _of_any_size(fields: Fields, context: Context) -> np.ndarray:
-    """Give the one difference as Python's integer; of times as NumPy's, None if it has none."""
-    found = np.empty(1, object)
-    (found[0],) = largest(fields)
-    if context.dtype.kind in "mM":
-        with suppress(RangeError):
-            fields = {**fields, "n": np.ones(1), "nat": np.zeros(1)}
-            far = as_monoid("max_abs_diff").for_dtype(context.dtype)
-            return np.asarray(far.finish(fields, context))
-        found[0] = None
-    return found
-
-
-def _exactly(found: Monoid, **others: Any) -> Monoid:
-    return replace(found, on_empty="finish", **others)
-
-
-_MOST = as_monoid("max_abs_diff")
-_MAX_ABS = _farthest(
-    lambda x0, x1: abs(real(x0) - real(x1)),
-    "f",
-    instead={
-        "biu": _exactly(_MOST.instead["biu"]),
-        "c": _farthest(far_complex, "c"),
-        "mM": _exactly(_MOST.instead["mM"], finish=_of_any_size),
-    },
-    specialised=ForMixedInputs(
-        lambda dtypes: _exactly(mixed_difference(dtypes), finish=_of_any_size)
-    ),
-).skipping()
-
-
-def _mean_square(far: SymbolFunction, kinds: str, **others: Any) -> Monoid:
-    """Take the root of the mean of squared differences."""
-    return Monoid(
-        "rmse",
-        **_TWO,
-        fields={"q": "real", "n": "count"},
-        zero={"q": 0, "n": 0},
-        lift=lambda x0, x1: {"q": far(x0, x1) ** 2, "n": 1},
-        op="add",
-        finish=lambda fields, _: np.sqrt(fields["q"] / np.maximum(fields["n"], 1)),
-        kinds=kinds,
-        **others,
-    )
-
-
-_RMSE = _mean_square(
-    _unless_equal(lambda x0, x1: real(x0) - real(x1)),
-    "f",
-    instead={
-        "biu": _mean_square(lambda x0, x1: real(distance(x0, x1)), "biu"),
-        "c": _mean_square(_unless_equal(far_complex), "c"),
-    },
-    specialised=ForMixedInputs(lambda dtypes: _mean_square(partial(far_as_float, dtypes), "biu")),
-).skipping()
+from chunkfold.workflows.pair_measures import MAX_ABS, RMSE, counted_and_first
+from chunkfold.workflows.tolerances import EXACTLY, Tolerance
 
 
 @dataclass(frozen=True)
@@ -157,10 +44,12 @@ class Difference:
     """Largest absolute difference of pairs without NaN or NaT; None if no timedelta64 holds it."""
     rmse: float | None
     """Root of their mean squared difference, in float64; None for times."""
+    within: Tolerance = EXACTLY
+    """Differences that count as none."""
 
     @property
     def equal(self) -> bool:
-        """Return True if all pairs are equal."""
+        """Return True if all pairs are equal, or differ by no more than the tolerance."""
         return self.first is None
 
     @property
@@ -177,10 +66,15 @@ class Difference:
     def lines(self) -> list[str]:
         """Say it to people."""
         if self.first is None or self.values is None:
-            return [f"equal: {self.elements:,} elements", *self._rounding()]
-        where, (one, other) = ", ".join(map(str, self.first)), self.values
-        counts = f"{self.different:,} of {self.elements:,} elements differ"
-        lines = [f"{counts}, the first at [{where}]: {one} and {other}"]
+            within = f" within {self.within}" if self.within else ""
+            lines, (one, other) = [f"equal{within}: {self.elements:,} elements"], (0, 0)
+            if not self.within:
+                return [*lines, *self._rounding()]
+        else:
+            where, (one, other) = ", ".join(map(str, self.first)), self.values
+            counts = f"{self.different:,} of {self.elements:,} elements differ"
+            by = f" by more than {self.within}" if self.within else ""
+            lines = [f"{counts}{by}, the first at [{where}]: {one} and {other}"]
         measured = {"max_abs": self.max_abs, "rmse": self.rmse}
         told = {name: value for name, value in measured.items() if value is not None}
         lines += [f"{name} {value}" for name, value in told.items()]
@@ -204,6 +98,9 @@ def diff(
     a: Any,
     b: Any,
     *,
+    rtol: float = 0.0,
+    atol: float = 0.0,
+    ulp: int = 0,
     mask_and_scale: bool = False,
     selection: Selection = None,
     memory: int | str | None = None,
@@ -212,18 +109,31 @@ def diff(
 ) -> Difference:
     """Compare two arrays of equal shape element by element, in one read of both.
 
-    Parameters as `chunkfold.reduce` has them.
+    Parameters
+    ----------
+    a, b
+        As `chunkfold.reduce` takes a source.
+    rtol, atol
+        Elements x and y of `a` and `b` count as equal if |x - y| <= atol + rtol * |y|, in float64.
+    ulp
+        They count as equal, too, if at most so many steps lead from one to the other, each to the
+        next value that their common dtype has: 1 for neighbours.
+    mask_and_scale, selection, memory, client, on_event
+        As `chunkfold.reduce` has them.
 
     Raises
     ------
     ChunkfoldError
         If the shapes differ, no dtype holds the elements of both, or one cannot be read.
     """
-    request = comparison(a, b, mask_and_scale=mask_and_scale, selection=selection, memory=memory)
-    return compared(request, client=client, on_event=on_event)
+    within = Tolerance(rtol, atol, ulp)
+    request = comparison(
+        a, b, within, mask_and_scale=mask_and_scale, selection=selection, memory=memory
+    )
+    return compared(request, within, client=client, on_event=on_event)
 
 
-def comparison(a: Any, b: Any, **options: Unpack[Keywords]) -> Request:
+def comparison(a: Any, b: Any, within: Tolerance = EXACTLY, **options: Unpack[Keywords]) -> Request:
     """Return what compares two arrays; parameters as `diff`.
 
     Raises
@@ -234,13 +144,25 @@ def comparison(a: Any, b: Any, **options: Unpack[Keywords]) -> Request:
     pair = open_source(a), open_source(b)
     packings = [packing_of(one) if options.get("mask_and_scale") else None for one in pair]
     dtypes = [source.dtype for source in pair]
-    measures = [one for one in (_MAX_ABS, _RMSE) if is_defined(one, dtypes, packings)]
-    ops = [as_monoid("first_mismatch"), _DIFFERENT, *measures]
+    measures = [one for one in (MAX_ABS, RMSE) if is_defined(one, dtypes, packings)]
+    values = [
+        packing.value_dtype(dtype) if packing else dtype
+        for packing, dtype in zip(packings, dtypes, strict=True)
+    ]
+    common = None
+    if not are_mixed(values):
+        with suppress(TypeError):  # planning says that no dtype holds both
+            common = np.result_type(*values)
+    ops = [*counted_and_first(within, common), *measures]
     return asked(pair, Options(ops, **options), by_position=True)
 
 
 def compared(
-    request: Request, *, client: Client | None = None, on_event: OnEvent | None = None
+    request: Request,
+    within: Tolerance = EXACTLY,
+    *,
+    client: Client | None = None,
+    on_event: OnEvent | None = None,
 ) -> Difference:
     """Carry out what `comparison` returned."""
     run = submit(request, client=client, on_event=on_event)
@@ -268,6 +190,7 @@ def compared(
         values=values,
         max_abs=found.get("max_abs_diff"),
         rmse=None if rmse is None else float(rmse),
+        within=within,
     )
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from chunkfold.workflows.channels import Normalization
     from chunkfold.workflows.describe import Description
     from chunkfold.workflows.diff import Difference
+    from chunkfold.workflows.diff_groups import GroupDifference
 
 
 def run_json(run: Run) -> dict[str, Any]:
@@ -174,6 +175,21 @@ def difference_json(difference: Difference) -> dict[str, Any]:
     found |= {"dtypes": [str(dtype) for dtype in difference.dtypes], "equal": difference.equal}
     found["rounded_to"] = difference.rounded or None
     return {name: jsonable(value) for name, value in found.items()}
+
+
+def group_difference_json(found: GroupDifference) -> dict[str, Any]:
+    """Describe how two groups differ for machines."""
+    arrays = {
+        one.path: {
+            "differs": one.differs,
+            "unread": one.unread,
+            "reason": one.reason,
+            **({} if one.found is None else difference_json(one.found)),
+        }
+        for one in found.arrays
+    }
+    told = dict(zip(("only_in_first", "only_in_second"), map(list, found.only), strict=True))
+    return {"groups": list(found.names), "equal": found.equal, **told, "arrays": arrays}
 
 
 def normalization_json(found: Normalization) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from chunkfold.workflows.density import extent, heights
 if TYPE_CHECKING:
     from chunkfold.running.run import Run
     from chunkfold.workflows.describe import Description
+    from chunkfold.workflows.findings import Soundness
 
 _MOST_ROWS = 40
 """The most rows of a histogram."""
@@ -156,6 +157,18 @@ def _known(report: LedgerReport) -> str:
     """
     since = "" if report.oldest is None else f", since {report.oldest:%F %H:%M %Z}"
     return f"{report.known:,} of {counted(report.blocks, 'block')}{since}"
+
+
+def finding_table(found: Soundness) -> Table:
+    """Say what was found in an archive, a row for each finding."""
+    made = table("array", "", "finding", "#chunks", "what", "first")
+    for one in found.findings:
+        level = "[bold red]error[/]" if one.error else "remark"
+        chunks = f"{one.chunks:,}" if one.chunks else ""
+        said = (one.kind, chunks, one.message, one.first)
+        name = one.name.removeprefix(f"{found.source}/")
+        made.add_row(escape(name), level, *map(escape, said))
+    return made
 
 
 def _extents(shape: Sequence[int] | None) -> str:

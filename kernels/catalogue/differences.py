@@ -167,7 +167,7 @@ MAX_ABS_DIFF = Monoid(
 )
 
 
-def _first(same: SymbolFunction, kinds: str, **others: Any) -> Monoid:
+def first_unlike(same: SymbolFunction, kinds: str, **others: Any) -> Monoid:
     """Return the position of the first elements that are not the same."""
     return Monoid(
         "first_mismatch",
@@ -187,9 +187,9 @@ def same_of(dtypes: Sequence[np.dtype]) -> SymbolFunction:
     return lambda x0, x1: compare_mixed(dtypes, x0, x1).same
 
 
-FIRST_MISMATCH = _first(
+FIRST_MISMATCH = first_unlike(
     alike,
     "biufmM",
-    instead={"c": _first(alike, "c")},
-    specialised=ForMixedInputs(lambda dtypes: _first(same_of(dtypes), "biumM")),
+    instead={"c": first_unlike(alike, "c")},
+    specialised=ForMixedInputs(lambda dtypes: first_unlike(same_of(dtypes), "biumM")),
 )

@@ -114,16 +114,37 @@ def _below(group: zarr.Group, path: str) -> list[str]:
 
 def _named(group: zarr.Group) -> set[str]:
     """Return the paths of arrays that consolidated metadata name, if there are such."""
-    third = group.metadata.zarr_format == 3
-    key = "zarr.json" if third else ".zmetadata"
-    within = f"{group.path}/{key}" if group.path else key
     try:
-        content = sync(group.store.get(within, default_buffer_prototype()))
-        told = json.loads(content.to_bytes()) if content is not None else {}
-        kept = (told.get("consolidated_metadata") or {}) if third else told
-        return set(_arrays(kept.get("metadata") or {}, third=third))
+        return set(_arrays(consolidated_entries(group), third=group.metadata.zarr_format == 3))
     except (ValueError, AttributeError, TypeError, OSError):  # a hint that cannot be read is none
         return set()
+
+
+def consolidated_entries(group: zarr.Group) -> dict[str, Any]:
+    """Return the entries of a group's consolidated metadata, as they are stored; none without.
+
+    Raises
+    ------
+    ValueError, AttributeError, TypeError, OSError
+        If they cannot be read.
+    """
+    third = group.metadata.zarr_format == 3
+    told = stored_json(group, "zarr.json" if third else ".zmetadata") or {}
+    kept = (told.get("consolidated_metadata") or {}) if third else told
+    return dict(kept.get("metadata") or {})
+
+
+def stored_json(group: zarr.Group, key: str) -> Any:
+    """Return the JSON of an object below a group; None if there is no such object.
+
+    Raises
+    ------
+    ValueError, OSError
+        If it cannot be read.
+    """
+    within = f"{group.path}/{key}" if group.path else key
+    content = sync(group.store.get(within, default_buffer_prototype()))
+    return None if content is None else json.loads(content.to_bytes())
 
 
 def _arrays(entries: dict[str, Any], *, third: bool) -> Iterator[str]:

@@ -289,7 +289,10 @@ def test_out_is_written_whole(store: Path, tmp_path: Path, name: str, command: C
         (("describe", "STORE/nothing"), "no such path"),
         (("describe", "STORE/not-zarr"), "not a Zarr array or group"),
         (("diff", "STORE/a", "STORE/n"), "has shape (30, 40), but STORE/n has (3,)"),
-        (("diff", "STORE/a", "STORE"), "is a Zarr group, not an array"),
+        (
+            ("diff", "STORE/a", "STORE"),
+            "is an array, but STORE is a group: name one of its arrays (a, ",
+        ),
         (("diff", "STORE/a"), "Missing argument 'SECOND'"),
         (("project", "STORE/a", "STORE/p.zarr", "--op", "max"), "name the axes to reduce"),
         (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ def stored(values: np.ndarray, chunks: tuple[int, ...]) -> zarr.Array:
 
 @given(
     st.sampled_from(["f4", "f8", "i1", "u8"]),
-    st.lists(st.tuples(st.integers(0, 16), st.integers(0, 22)), max_size=4),
+    st.lists(st.tuples(st.integers(0, 16), st.integers(0, 22)), max_size=4, unique=True),
     st.integers(0, 2**32 - 1),
 )
 def test_differences_are_numpys(dtype: str, places, seed: int):
@@ -72,6 +73,78 @@ def test_positions_are_the_arrays_own():
     found = diff(stored(one, (3, 3)), stored(other, (10, 1)), selection=(slice(3, None, 2), 5))
     assert found.first == (7, 5)
     assert found.elements == 4
+
+
+ODD = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 1e-45, -1e-45, 6e-5, 6e-8, -6e-8, 65504])
+
+
+def steps(x: np.ndarray) -> np.ndarray:
+    """The place of floats among all of their dtype, from 0 on, both zeros alike."""
+    top = 8 * x.itemsize - 1
+    held = x.view(f"u{x.itemsize}").astype(object)
+    return np.where(held >> top, -(held & ((1 << top) - 1)), held)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("tolerance", [{"ulp": 2}, {"rtol": 1e-3, "atol": 1e-4, "ulp": 3}], ids=str)
+def test_tolerances_are_numpys_and_steps_between_neighbours(dtype: str, tolerance: dict[str, Any]):
+    rng = np.random.default_rng(3)
+    near = rng.normal(size=200).astype(dtype)
+    far = near.copy()
+    for _ in range(4):
+        far = np.where(rng.random(200) < 0.4, np.nextafter(far, np.inf, dtype=dtype), far)
+    with np.errstate(over="ignore", under="ignore"):
+        one, other = (x.ravel().astype(dtype) for x in np.meshgrid(ODD, ODD))
+    one, other = np.append(one, near), np.append(other, far)
+    given = {name: tolerance.get(name, 0) for name in ("rtol", "atol")}
+    with np.errstate(invalid="ignore"):
+        alike = np.isclose(one.astype("f8"), other.astype("f8"), **given, equal_nan=True)
+    apart = np.array([abs(a - b) for a, b in zip(steps(one), steps(other), strict=True)])
+    finite = np.isfinite(one) & np.isfinite(other)
+    alike |= finite & (apart <= tolerance.get("ulp", 0))
+    found = diff(stored(one, (100,)), stored(other, (77,)), **tolerance)
+    assert found.different == (~alike).sum()
+    assert found.first == (np.flatnonzero(~alike)[0],)
+    assert f"differ by more than {found.within}" in found.lines()[0]
+
+
+def test_tolerances_are_relative_to_the_second():
+    one, other = stored(np.array([100.0]), (1,)), stored(np.array([110.0]), (1,))
+    assert diff(one, other, rtol=0.095).equal
+    assert not diff(other, one, rtol=0.095).equal
+    told = ["equal within rtol 0.095: 1 elements", "max_abs 10.0", "rmse 10.0"]
+    assert diff(one, other, rtol=0.095).lines() == told
+
+
+def test_integers_and_complex_numbers_have_tolerances_times_and_bools_none():
+    def differ(one: np.ndarray, other: np.ndarray, **given: Any) -> list[int]:
+        """By one element each: those that differ."""
+        pairs = zip(one, other, strict=True)
+        each = [
+            diff(stored(np.array([a]), (1,)), stored(np.array([b]), (1,)), **given)
+            for a, b in pairs
+        ]
+        return [n for n, found in enumerate(each) if not found.equal]
+
+    far, near = np.array([2**63 - 1, -5, 7]), np.array([-(2**63), -7, 8])
+    assert differ(far, near, ulp=1) == [0, 1]
+    assert differ(far, near, rtol=0.3) == [0]
+    assert differ(far.astype("u8"), np.array([0, 0, 5]), atol=2) == [0, 1]
+    waves = np.array([1 + 1j, 1 + 1j, 3 + 4j])
+    assert differ(waves, waves + np.array([2**-52, 2**-51 * 1j, 1]), ulp=1, rtol=1e-20) == [1, 2]
+    times = np.array(["2001-01-01", "2001-01-02"], "M8[s]")
+    assert differ(times, times + np.array([0, 1], "m8[s]"), atol=5, ulp=5) == [1]
+    assert differ(np.array([True]), np.array([False]), atol=5, ulp=5) == [0]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"rtol": -1}, {"atol": np.nan}, {"rtol": np.inf}, {"ulp": 0.5}, {"ulp": -1}, {"atol": True}],
+)
+def test_odd_tolerances_are_refused(given: dict[str, Any]):
+    (name,) = given
+    with pytest.raises(PlanError, match=f"{name} is"):
+        diff(np.ones(3), np.ones(3), **given)
 
 
 @pytest.mark.parametrize("dtype", ["f8", "i4"])

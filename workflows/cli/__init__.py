@@ -44,7 +44,7 @@ from chunkfold.workflows.cli.streams import UnreadError, open_streams
 from chunkfold.workflows.consoles import err, hear_others, lines, warned
 
 EXIT_FAULT = 1
-"""The numbers that `demo` or `diff` compares differ; or a fault of chunkfold's own."""
+"""What `demo` or `diff` compares differs, `check` finds errors; or a fault of chunkfold's own."""
 EXIT_ERROR = 2
 """Bad input, which the next try will find as bad; a device that is missing or unfit."""
 EXIT_SKIPPED = 3
@@ -143,9 +143,10 @@ def cli() -> None:
     Results go to standard output, everything else to standard error.
 
     \b
-    Exit codes: 0 done; 1 what demo or diff compares differs, or a fault of chunkfold's own;
-    2 bad input, or no device for it; 3 done, but for chunks that were skipped (--on-bad-chunk
-    skip), or arrays that describe could not read or run cannot name; 4 a chunk cannot be read,
+    Exit codes: 0 done; 1 what demo or diff compares differs, check finds errors, or a fault of
+    chunkfold's own; 2 bad input, or no device for it; 3 done, but for chunks that were skipped
+    (--on-bad-chunk skip) or that check could not read, or arrays that describe, check or diff
+    could not read or run cannot name; 4 a chunk cannot be read,
     results cannot be written (standard output is closed, say, or a disk full), or a worker,
     cluster or deadline failed; 5 another run that writes the same output is under way; 130
     interrupted, by SIGINT or SIGTERM; 141 nobody reads the output.

@@ -1,16 +1,24 @@
-"""`chunkfold diff`: whether two arrays are equal, and how far they are apart."""
+"""`chunkfold diff`: whether two arrays, or groups, are equal, and how far they are apart."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
+from chunkfold.errors import PlanError
+from chunkfold.planning.option_values import Section
+from chunkfold.sources.source import Source
 from chunkfold.workflows.as_json import json_text
-from chunkfold.workflows.cli import EXIT_FAULT, common_options
+from chunkfold.workflows.cli import EXIT_FAULT, EXIT_SKIPPED, common_options
+from chunkfold.workflows.cli.numbers import NumberOption, Whole
 from chunkfold.workflows.consoles import err, out
-from chunkfold.workflows.diff import compared, comparison
+from chunkfold.workflows.diff import Difference, compared, comparison
+from chunkfold.workflows.diff_groups import GroupDifference, paired_groups
 from chunkfold.workflows.progress import run_progress
-from chunkfold.workflows.results import difference_json
+from chunkfold.workflows.results import difference_json, group_difference_json
 from chunkfold.workflows.selecting import parse_selection
+from chunkfold.workflows.tolerances import Tolerance
 
 
 @common_options.command()
@@ -18,6 +26,29 @@ from chunkfold.workflows.selecting import parse_selection
 @click.argument("second")
 @common_options.stores
 @common_options.written("selection", "mask_and_scale", "memory")
+@common_options.option(
+    "--rtol",
+    type=NumberOption(),
+    default=0.0,
+    section=Section.OPERATION,
+    help="Pass over differences up to this, relative to the element of SECOND: |x - y| <= atol + "
+    "rtol * |y|, computed in float64.",
+)
+@common_options.option(
+    "--atol",
+    type=NumberOption(),
+    default=0.0,
+    section=Section.OPERATION,
+    help="Pass over differences up to this; added to the relative one.",
+)
+@common_options.option(
+    "--ulp",
+    type=Whole(min=0),
+    default=0,
+    section=Section.OPERATION,
+    help="Pass over differences of so many steps, each to the next value that the common dtype "
+    "has: 1 for neighbours. It is enough by itself, where --rtol and --atol allow less.",
+)
 @common_options.cluster
 @common_options.as_json
 @common_options.quiet
@@ -28,37 +59,59 @@ def diff_command(
     scheduler: str | None,
     memory: str | None,
     selection: str | None,
+    rtol: float,
+    atol: float,
+    ulp: int,
     *,
     mask_and_scale: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Compare two Zarr arrays of equal shape, in any chunks.
+    """Compare two Zarr arrays of equal shape, in any chunks, or all arrays of two groups.
 
-    FIRST and SECOND are paths or URLs. NaN equals NaN. Exit codes: 0 they are equal, 1 they differ,
-    others as `chunkfold --help` says.
+    FIRST and SECOND are paths or URLs. Arrays of groups are paired by their paths; one that is on
+    one side only, or of other shape, is a difference. NaN equals NaN. Times and bools have no
+    tolerance; infinities are near themselves alone. Exit codes: 0 they are equal, or differ by no
+    more than is passed over; 1 they differ; 3 an array of a group cannot be read; others as
+    `chunkfold --help` says.
 
     \b
     Examples:
-      chunkfold diff original.zarr/temperature copy.zarr/temperature
-      chunkfold diff packed.zarr/air floats.zarr/air --mask-and-scale
+      chunkfold diff original.zarr copy.zarr
+      chunkfold diff original.zarr/temperature copy.zarr/temperature --rtol 1e-6 --atol 1e-9
+      chunkfold diff packed.zarr/air floats.zarr/air --mask-and-scale --ulp 1
       chunkfold diff old.zarr/air s3://bucket/new.zarr/air --select '0:100' --json
     """
-    request = comparison(
-        first,
-        second,
-        mask_and_scale=mask_and_scale,
-        selection=parse_selection(selection),
-        memory=memory,
-    )
-    common_options.tell_packed(request.sources, mask_and_scale=mask_and_scale, quiet=quiet)
+    within = Tolerance(rtol, atol, ulp)
+    options: Any = {"mask_and_scale": mask_and_scale, "memory": memory}
+    groups = paired_groups(first, second, within, **options)
+    if groups is None:
+        request = comparison(first, second, within, selection=parse_selection(selection), **options)
+        sources = list(request.sources)
+    elif selection is not None:
+        raise PlanError(f"selection is {selection!r}, but {first} is a group: select of two arrays")
+    else:
+        sources = [one for pair in groups.pairs.values() for one in pair if isinstance(one, Source)]
+    common_options.tell_packed(sources, mask_and_scale=mask_and_scale, quiet=quiet)
     with common_options.client_for(scheduler, specs, quiet=quiet) as client:
-        with run_progress(err, quiet=quiet) as watch:
-            found = compared(request, client=client, on_event=watch)
+        found: Difference | GroupDifference
+        if groups is None:
+            with run_progress(err, quiet=quiet) as watch:
+                found = compared(request, within, client=client, on_event=watch)
+        else:
+            arrays = []
+            for path in groups.pairs:
+                with run_progress(err, quiet=quiet) as watch:
+                    arrays.append(groups.compared(path, client=client, on_event=watch))
+            found = groups.told(arrays)
         if as_json:
-            click.echo(json_text(difference_json(found)))
+            if isinstance(found, Difference):
+                click.echo(json_text(difference_json(found)))
+            else:
+                click.echo(json_text(group_difference_json(found)))
         else:
             for line in found.lines():
                 out.print(line, markup=False)
     if not found.equal:
-        click.get_current_context().exit(EXIT_FAULT)
+        unread = isinstance(found, GroupDifference) and found.unread
+        click.get_current_context().exit(EXIT_SKIPPED if unread else EXIT_FAULT)

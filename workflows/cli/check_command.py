@@ -1,0 +1,152 @@
+"""`chunkfold check`: whether an archive is sound."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from chunkfold.planning.option_values import Section
+from chunkfold.workflows.as_json import json_text
+from chunkfold.workflows.check import ALL, archive_at
+from chunkfold.workflows.chunk_grid import draw_grids, grid_lines
+from chunkfold.workflows.cli import EXIT_FAULT, EXIT_SKIPPED, common_options
+from chunkfold.workflows.consoles import err, out
+from chunkfold.workflows.finding_kinds import MEANINGS
+from chunkfold.workflows.findings import CheckedArray
+from chunkfold.workflows.outputs import check_writable
+from chunkfold.workflows.plots import check_plot
+from chunkfold.workflows.progress import run_progress
+from chunkfold.workflows.style import finding_table, show
+from chunkfold.workflows.value_limits import parsed_limits
+
+_WIDEST = 96
+"""Characters of a picture, at most."""
+_kind = click.Choice([*map(str, MEANINGS), ALL])
+
+
+@common_options.command()
+@click.argument("source")
+@common_options.stores
+@common_options.option(
+    "--array",
+    "arrays",
+    section=Section.SOURCE,
+    multiple=True,
+    metavar="PATTERN",
+    help="Check arrays of such a name alone, and their coordinates: 'air*'; may be repeated.",
+)
+@common_options.option(
+    "--limits",
+    section=Section.OPERATION,
+    multiple=True,
+    metavar="NAME=LOW:HIGH",
+    help="Values that arrays of such a name may have, beside what their attributes say: "
+    "'air=180:330', 'rain*=0:'. Of packed numbers: the values that they stand for. May be "
+    "repeated; the first that fits counts.",
+)
+@common_options.option(
+    "--fail-on",
+    section=Section.OPERATION,
+    multiple=True,
+    type=_kind,
+    help="Count a kind of remark as an error; may be repeated.",
+)
+@common_options.option(
+    "--ignore",
+    section=Section.OPERATION,
+    multiple=True,
+    type=_kind,
+    help="Pass over a kind of finding; may be repeated.",
+)
+@common_options.written("memory")
+@common_options.cluster
+@common_options.option(
+    "--plot",
+    section=Section.OUTPUT,
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Draw the chunks of each array there, as .png or .svg. It needs matplotlib.",
+)
+@common_options.overwrite
+@common_options.as_json
+@common_options.quiet
+def check_command(
+    source: str,
+    arrays: tuple[str, ...],
+    limits: tuple[str, ...],
+    fail_on: tuple[str, ...],
+    ignore: tuple[str, ...],
+    specs: tuple[str, ...],
+    scheduler: str | None,
+    memory: str | None,
+    plot: Path | None,
+    *,
+    overwrite: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Say whether SOURCE, a Zarr array or group, is sound, in one read.
+
+    SOURCE is a path or URL. Every finding has a row: the array, the kind, how many chunks, and the
+    first of them. A picture shows the chunks of each array that has findings in some.
+
+    \b
+    Errors:
+      unreadable    a chunk cannot be read or decoded
+      unopened      an array cannot be opened
+      gone          an array is gone, but consolidated metadata name it
+      consolidated  consolidated metadata are others than an array's own
+      attributes    an attribute that says what numbers mean cannot be understood
+      outside       values are outside valid_range, or --limits
+      shape         an axis is not as long as its coordinate, or as others of its name
+      coordinate    a coordinate has no value somewhere
+      order         times are not in order
+      double        a coordinate has a value twice
+      gap           times are missing between others that follow each other evenly
+
+    \b
+    Remarks, which sound archives may have (--fail-on makes errors of them):
+      missing       a chunk is not stored
+      nan           all elements of a chunk are NaN
+      fill          all elements of a chunk are the fill value, or called missing
+      constant      all elements of a chunk are the same
+      infinite      a chunk has infinite values
+      unchecked     something cannot be checked: texts, or which chunks are stored
+
+    Exit codes: 0 it is sound, 1 there are errors, 3 some of it cannot be read, others as
+    `chunkfold --help` says.
+
+    \b
+    Examples:
+      chunkfold check era5.zarr
+      chunkfold check era5.zarr --array t2m --limits t2m=180:340 --fail-on missing
+      chunkfold check s3://bucket/era5.zarr --ignore gap --json
+      chunkfold check era5.zarr --plot chunks.png
+    """
+    if plot is not None:
+        check_plot(plot)
+        check_writable(plot, overwrite=overwrite)
+    archive = archive_at(
+        source, arrays=arrays, limits=parsed_limits(limits), fail_on=fail_on, ignore=ignore
+    )
+    looked_at: list[CheckedArray] = []
+    with common_options.client_for(scheduler, specs, quiet=quiet) as client:
+        for one in archive.members:
+            with run_progress(err, quiet=quiet) as watch:
+                looked_at.append(archive.look_at(one, memory=memory, client=client, on_event=watch))
+        found = archive.told(looked_at)
+        if as_json:
+            click.echo(json_text(found.to_dict()))
+        else:
+            if found.findings:
+                show(out, finding_table(found))
+            width = min(out.width, _WIDEST)
+            for array in () if quiet else found.arrays:
+                for line in grid_lines(array, width):
+                    out.print(line, markup=False)
+            out.print(found.summary, markup=False)
+        if plot is not None:
+            draw_grids(plot, found.arrays)
+    if not found.ok:
+        click.get_current_context().exit(EXIT_SKIPPED if found.unread else EXIT_FAULT)

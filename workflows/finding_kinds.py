@@ -1,0 +1,66 @@
+"""Kinds of findings in an archive, what each means, and whether a sound archive may have it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+
+
+class FindingKind(StrEnum):
+    """A kind of finding; those of chunks from the mildest to the worst."""
+
+    MISSING = "missing"
+    CONSTANT = "constant"
+    FILL = "fill"
+    NAN = "nan"
+    INFINITE = "infinite"
+    OUTSIDE = "outside"
+    UNREADABLE = "unreadable"
+    UNOPENED = "unopened"
+    GONE = "gone"
+    CONSOLIDATED = "consolidated"
+    ATTRIBUTES = "attributes"
+    SHAPE = "shape"
+    COORDINATE = "coordinate"
+    ORDER = "order"
+    DOUBLE = "double"
+    GAP = "gap"
+    UNCHECKED = "unchecked"
+
+
+MEANINGS: Mapping[FindingKind, str] = MappingProxyType(
+    {
+        FindingKind.UNREADABLE: "a chunk cannot be read or decoded",
+        FindingKind.UNOPENED: "an array cannot be opened",
+        FindingKind.GONE: "an array is gone, but consolidated metadata name it",
+        FindingKind.CONSOLIDATED: "consolidated metadata are others than an array's own",
+        FindingKind.ATTRIBUTES: "an attribute that says what numbers mean cannot be understood",
+        FindingKind.OUTSIDE: "values are outside valid_range, or given limits",
+        FindingKind.SHAPE: "an axis is not as long as its coordinate, or as others of its name",
+        FindingKind.COORDINATE: "a coordinate has no value somewhere",
+        FindingKind.ORDER: "times are not in order",
+        FindingKind.DOUBLE: "a coordinate has a value twice",
+        FindingKind.GAP: "times are missing between others that follow each other evenly",
+        FindingKind.MISSING: "a chunk is not stored",
+        FindingKind.NAN: "all elements of a chunk are NaN",
+        FindingKind.FILL: "all elements of a chunk are the fill value, or called missing",
+        FindingKind.CONSTANT: "all elements of a chunk are the same",
+        FindingKind.INFINITE: "a chunk has infinite values",
+        FindingKind.UNCHECKED: "something cannot be checked: texts, or which chunks are stored",
+    }
+)
+"""Kinds in the order that they are told in."""
+REMARKS = frozenset(
+    {
+        FindingKind.MISSING,
+        FindingKind.NAN,
+        FindingKind.FILL,
+        FindingKind.CONSTANT,
+        FindingKind.INFINITE,
+        FindingKind.UNCHECKED,
+    }
+)
+"""Kinds that sound archives may have: they are told, and fail nothing unless that is asked."""
+UNREAD = frozenset({FindingKind.UNREADABLE, FindingKind.UNOPENED})
+"""Kinds of what could not be read."""

@@ -25,9 +25,9 @@ from chunkfold.planning.spans import SETTLED_NS
 from chunkfold.plural import counted
 from chunkfold.printable import printable
 from chunkfold.sources.axis_names import axis_names
-from chunkfold.sources.stored_metadata import same_codecs
 from chunkfold.sources.source import Source
 from chunkfold.sources.stored_identity import is_as_listed
+from chunkfold.sources.stored_metadata import same_codecs
 from chunkfold.sources.zarr_source import ZarrSource
 from chunkfold.workflows.outputs import naming, staged
 from chunkfold.workflows.staging_folder import StagedOutput, is_kept, question_of

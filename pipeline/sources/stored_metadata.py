@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from chunkfold.errors import SourceError
+
+if TYPE_CHECKING:
+    from chunkfold.sources.zarr_source import ZarrSource
 
 MOST_AXES = 32
 """Leaves are cut in two along each axis, and NumPy's arrays have twice as many axes at most."""

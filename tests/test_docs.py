@@ -140,6 +140,21 @@ def test_pages_print_what_they_say(
             np.testing.assert_allclose(names["daily"]["mean"], weighted, rtol=1e-12)
 
 
+def test_trends_of_the_page_are_those_of_a_straight_line(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(shown("docs/sample.md", "zarr"), {})
+    exec(shown("docs/not-here.md", "cf"), names := {})
+    with xarray.open_zarr("sample.zarr") as sample:
+        flat = sample.temperature.values.reshape(sample.sizes["time"], -1).astype("f8")
+    slope, _ = np.polyfit(names["years"], flat, 1)
+    np.testing.assert_allclose(np.asarray(names["slope"]).reshape(-1), slope, rtol=1e-6, atol=1e-9)
+
+
+def test_the_sum_of_the_page_is_what_it_says():
+    exec(shown("docs/float32.md", "cf"), names := {})
+    assert names["cf"].reduce(names["x"], "sum") == 1000.0
+
+
 NAMED = re.compile(r"`(\w+)`\s+\(`([\w/]+\.py)`\)")
 FILE = re.compile(r"`([\w/]+\.(?:py|c|cl|clh))`")
 LAYERS = ("kernels", "pipeline", "workflows")

@@ -97,12 +97,12 @@ def have_one_calendar(each: Sequence[Instants]) -> bool:
 
     The standard and the proleptic Gregorian calendar are one since 1582-10-15.
     """
-    if len({one.calendar for one in each}) == 1:
-        return True
-    return all(
-        one.calendar.is_ours and one.days.min(initial=_REFORM, where=one.valid) >= _REFORM
-        for one in each
-    )
+    return len({one.calendar for one in each}) == 1 or all(map(are_gregorian, each))
+
+
+def are_gregorian(one: Instants) -> bool:
+    """Tell whether points in time are the same in the standard and the proleptic calendar."""
+    return one.calendar.is_ours and one.days.min(initial=_REFORM, where=one.valid) >= _REFORM
 
 
 def recounted(each: Sequence[Instants], family: Sequence[Instants]) -> tuple[list[np.ndarray], str]:

@@ -17,6 +17,7 @@ from chunkfold.errors import SourceError
 from chunkfold.sources.cf_packing import MISSING, SCALING
 from chunkfold.sources.dates import (
     Instants,
+    are_gregorian,
     duration_ns,
     have_one_calendar,
     instants,
@@ -81,7 +82,8 @@ class Stored:
         kind, (units, calendar) = self.values.dtype.kind, self.units
         if kind in "iuf":
             if " since " in str(units):
-                return f"dates ({calendar or 'standard'})"
+                same = self.dates is not None and are_gregorian(self.dates)
+                return f"dates ({'standard' if same else calendar or 'standard'})"
             return "numbers" if duration_ns(units) is None else "durations"
         return {"b": "bools", "M": "dates", "m": "durations"}.get(kind, "texts")
 

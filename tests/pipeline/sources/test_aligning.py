@@ -113,6 +113,23 @@ def test_units_of_coordinates_are_compared(tmp_path: Path):
         cf.concatenate([one, other], "time")
 
 
+@pytest.mark.parametrize(("first", "same"), [("2000-01-01", True), ("1500-01-01", False)])
+def test_gregorian_calendars_are_one_since_1582(tmp_path: Path, first: str, same: bool):
+    """As xarray writes proleptic ones where a file has the standard one."""
+    paths = []
+    for calendar in ("standard", "proleptic_gregorian"):
+        paths.append(stored(tmp_path / f"{calendar}.zarr", FIELD, None))
+        group = zarr.open_group(tmp_path / f"{calendar}.zarr", mode="a")
+        time = group.create_array("time", data=np.arange(4), dimension_names=["time"])
+        time.attrs.update({"units": f"days since {first}", "calendar": calendar})
+    weights = xr.open_zarr(tmp_path / "proleptic_gregorian.zarr", decode_times=False).v[:, 0]
+    if same:
+        assert cf.reduce(paths[0], "sum", weights=weights) == float((FIELD * FIELD[:, :1]).sum())
+    else:
+        with pytest.raises(PlanError, match=r"dates \(standard\) in the first"):
+            cf.reduce(paths[0], "sum", weights=weights)
+
+
 def test_texts_that_differ_follow_their_part(tmp_path: Path):
     part, names = Parts(tmp_path), (["x", "y"], ["z", "x"])
     joined = cf.concatenate([part(lab=(("lon",), one)) for one in names], "time")

@@ -1,0 +1,174 @@
+"""Reductions by groups in graphs of Dask's, as flox makes them: map-reduce, cohorts, blockwise."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from dask.blockwise import Blockwise
+from dask.highlevelgraph import HighLevelGraph
+
+from chunkfold.graphs.graph_calls import (
+    Called,
+    NotTakenError,
+    block_call,
+    blocks_of,
+    called_in,
+    constants,
+    functions_of,
+    only_below,
+)
+from chunkfold.graphs.graph_reductions import GraphReduction
+from chunkfold.graphs.stored_views import StoredView, view_of
+
+_FLOX = "flox."
+_RESULT, _AGGREGATE = "_extract_result", "_aggregate"
+_OPS: Mapping[str, tuple[str, bool]] = {
+    **{one: (one, False) for one in ("sum", "mean", "min", "max", "var", "std", "any", "all")},
+    **{f"nan{one}": (one, True) for one in ("sum", "mean", "min", "max", "var", "std", "median")},
+    "median": ("median", False),
+    "count": ("count", True),
+}
+"""The op of each of flox's aggregations, and if it skips NaN."""
+_DDOF = (0, 1)
+
+
+def grouped_reduction(graph: HighLevelGraph, name: str) -> GraphReduction | None:
+    """Return the reduction by groups that a layer has the results of; None if it has none.
+
+    Raises
+    ------
+    NotTakenError
+        If it is one of something else than a stored array, or in a way that is not known.
+    """
+    call = block_call(graph, name)
+    if call is None or not _is_flox(call) or call.function.__name__ != _RESULT:
+        return None
+    below, first = str(call.inputs[0][0]), str(call.inputs[0][0])
+    while not isinstance(graph.layers[first], Blockwise):
+        if not all(map(_is_flox, functions_of(graph, first))):
+            raise NotTakenError("its groups are combined in a way that is not known")
+        first = only_below(graph, first)
+    layer: Any = graph.layers[first]
+    chunks_call = called_in(layer.task.func)
+    if not all(map(_is_flox, chunks_call)) or len(layer.indices) != 2:
+        raise NotTakenError("its groups are made in a way that is not known")
+    (array, symbols), (by, along) = ((str(one), axes) for one, axes in layer.indices)
+    options = {key: value for one in chunks_call for key, value in one.options.items()}
+    axes = tuple(n for n, one in enumerate(symbols) if one in along)
+    if tuple(options["axis"]) != axes:
+        raise NotTakenError("its groups are reduced over some of the axes that their labels have")
+    view, labels = view_of(graph, array), constants(graph, by)
+    each = _groups(graph, below, first, labels, view, axes)
+    agg = _aggregation(graph, below, options)
+    return _grouped(name, view, agg, labels, each, axes)
+
+
+def _is_flox(called: Called) -> bool:
+    """Return True if a function is flox's, or one that does nothing."""
+    module = str(getattr(called.function, "__module__", ""))
+    return module.startswith(_FLOX) or called.function.__name__ == "identity"
+
+
+def _aggregation(graph: HighLevelGraph, below: str, options: Mapping[str, Any]) -> Any:
+    if "agg" in options:
+        return options["agg"]
+    found = [
+        one.options for one in functions_of(graph, below) if one.function.__name__ == _AGGREGATE
+    ]
+    if not found:
+        raise NotTakenError("its aggregation is not known")
+    return found[0]["agg"]
+
+
+def _groups(
+    graph: HighLevelGraph,
+    below: str,
+    first: str,
+    labels: np.ndarray,
+    view: StoredView,
+    axes: tuple[int, ...],
+) -> list[np.ndarray]:
+    """Return the groups of each chunk along the axis of groups."""
+    layer: Any = graph.layers[below]
+    if below == first:
+        (one,) = called_in(layer.task.func)
+        if len(axes) > 1:
+            raise NotTakenError("its groups are in blocks along several axes")
+        if one.options.get("expected_groups") is not None:
+            return [np.asarray(one.options["expected_groups"])]
+        bounds = np.cumsum([0, *view.chunks[axes[0]]])
+        return [np.unique(labels[a:b]) for a, b in itertools.pairwise(bounds)]
+    places = (0,) * (len(view.chunks) - 1)
+    tasks, found = dict(layer), []
+    for n in range(blocks_of(graph, below)[-1]):
+        task = tasks[(below, *places, n)]
+        (one, *_) = called_in(getattr(task, "func", None) or task[0])
+        if one.function.__name__ != _AGGREGATE or one.options.get("expected_groups") is None:
+            raise NotTakenError("its groups are found as it is computed")
+        found.append(np.asarray(one.options["expected_groups"]))
+    return found
+
+
+def _grouped(
+    name: str,
+    view: StoredView,
+    agg: Any,
+    labels: np.ndarray,
+    each: list[np.ndarray],
+    axes: tuple[int, ...],
+) -> GraphReduction:
+    op, skips = _OPS.get(agg.name, ("", False))
+    if not op:
+        raise NotTakenError(f"flox's {agg.name} is not known")
+    groups = np.concatenate(each)
+    if groups.dtype.kind not in "iu" or labels.dtype.kind not in "iu" or np.any(groups < 0):
+        raise NotTakenError("its labels are no numbers of groups")
+    if not np.isin(groups, labels).all() or len(np.unique(groups)) < len(groups):
+        raise NotTakenError("it has groups without elements")
+    if view.selection is not None:
+        raise NotTakenError("places are selected before they are grouped")
+    dtype = np.dtype(agg.dtype["final"])
+    options: dict[str, Any] = {"groups": groups.tolist(), **_finished(agg, op, view)}
+    along = [view.order[n] for n in axes]
+    options["axis"] = options["by_axis"] = tuple(sorted(along))
+    options["by"] = labels.transpose(np.argsort(along)).astype("i8")
+    if op in ("sum", "mean", "var", "std", "median") and (view.cast or dtype != _plain(op, view)):
+        options["dtype"] = dtype.name
+    if skips and view.dtype.kind == "f":
+        options["skipna"] = True
+    left = [order for n, order in enumerate(view.order) if n not in axes]
+    # Behind the others here; in the place of the first of its axes in the answer.
+    answers = sorted([*left, min(along)])
+    turned = tuple(answers.index(one) for one in (*left, min(along)))
+    chunks = tuple(c for n, c in enumerate(view.chunks) if n not in axes)
+    return GraphReduction(name, view, op, options, dtype, (*chunks, tuple(map(len, each))), turned)
+
+
+def _plain(op: str, view: StoredView) -> np.dtype:
+    if view.dtype.kind == "f":
+        return view.dtype
+    return np.sum(np.empty(0, view.dtype)).dtype if op == "sum" else np.dtype("f8")
+
+
+def _finished(agg: Any, op: str, view: StoredView) -> dict[str, Any]:
+    """Return the options of what becomes of few elements, and of deviations.
+
+    Raises
+    ------
+    NotTakenError
+        If groups of few elements become something else than NaN.
+    """
+    ddof = (agg.finalize_kwargs or {}).get("ddof", 0)
+    if ddof not in _DDOF or {*(agg.finalize_kwargs or {})} > {"ddof"}:
+        raise NotTakenError("it has options that are not known")
+    found: dict[str, Any] = {"ddof": ddof} if op in ("var", "std") else {}
+    least = agg.min_count or 0
+    if op in ("sum", "min", "max") and least > 0 and view.dtype.kind == "f":
+        if not np.isnan(agg.fill_value[agg.name]):
+            raise NotTakenError("groups of few elements become a number")
+        if op == "sum" or least > 1:
+            found["min_count"] = least
+    return found

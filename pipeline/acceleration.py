@@ -32,8 +32,8 @@ from chunkfold.errors import (
 from chunkfold.graphs.graph_calls import NotTakenError
 from chunkfold.graphs.graph_reductions import GraphReduction
 from chunkfold.graphs.taken_layers import by_read, taken_of, with_blocks
+from chunkfold.planning.option_values import Mode
 from chunkfold.planning.questions import ask
-from chunkfold.settings import accelerate_bytes
 from chunkfold.sources.dask_graph import left_to_dask, not_handed_over
 from chunkfold.units import size_text
 
@@ -52,8 +52,8 @@ Told = Callable[[str], None]
 
 
 def accelerate(
-    on: bool = True, *, verbose: bool | Told = False
-) -> Acceleration:  # as accelerate(True)
+    on: bool = True, *, mode: Mode = "fast", verbose: bool | Told = False
+) -> Acceleration:
     """Compute reductions of stored arrays here that xarray, flox and Dask are asked for.
 
     From this call on, in all threads of the process, or within the `with` that it begins. Dask
@@ -66,6 +66,9 @@ def accelerate(
     ----------
     on
         False: no more.
+    mode
+        Arithmetic of floats, as `reduce` has it. "fast" adds up in float64, as Dask does at best;
+        "exact" rounds once, to the same bits for any chunks and workers, and may take longer.
     verbose
         True: say on standard error what is computed here, and what is left to Dask and why. Or a
         function that is called with each line.
@@ -79,7 +82,7 @@ def accelerate(
     4
     """
     told = _print if verbose is True else verbose or None
-    return Acceleration(on=on, told=told)
+    return Acceleration(on=on, mode=mode, told=told)
 
 
 def _print(line: str) -> None:
@@ -89,11 +92,11 @@ def _print(line: str) -> None:
 class Acceleration:
     """The setting, from when it is made; as a context manager it restores the one before."""
 
-    def __init__(self, *, on: bool, told: Told | None) -> None:
+    def __init__(self, *, on: bool, mode: Mode, told: Told | None) -> None:
         with dask.config.config_lock:
             self._before = dask.config.config.get(_SETTING, _UNSET)
             before = self._before.before if isinstance(self._before, Handed) else self._before
-            _set(Handed(before, told) if on else before)
+            _set(Handed(before, mode, told) if on else before)
 
     def __enter__(self) -> Self:
         return self
@@ -121,6 +124,7 @@ class Handed:
 
     before: Any
     """The setting that it is in the place of."""
+    mode: Mode
     told: Told | None
 
     def __call__(self, graph: Any, keys: Any, **options: Any) -> Any:
@@ -142,7 +146,7 @@ class Handed:
             self.told(f"chunkfold: {line}")
 
     def _computed(self, graph: HighLevelGraph, keys: Any) -> HighLevelGraph:
-        taken = taken_of(graph, keys, accelerate_bytes(), MEMORY_LIMIT // _MEMORY_SHARE)
+        taken = taken_of(graph, keys, MEMORY_LIMIT // _MEMORY_SHARE)
         blocks: dict[str, Mapping[Any, Any]] = {}
         left = dict(taken.left)
         for together in by_read(taken.found):
@@ -169,7 +173,11 @@ class Handed:
                 for category in _UNSAID:
                     warnings.simplefilter("ignore", category)
                 made = reduce(
-                    view.source, asked, selection=view.selection, mask_and_scale=view.decoded
+                    view.source,
+                    asked,
+                    selection=view.selection,
+                    mask_and_scale=view.decoded,
+                    mode=self.mode,
                 )
         except _NOT_OURS as error:
             if isinstance(error, _DAMAGED):

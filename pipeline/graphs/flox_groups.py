@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -123,18 +123,19 @@ def _grouped(
     op, skips = _OPS.get(agg.name, ("", False))
     if not op:
         raise NotTakenError(f"flox's {agg.name} is not known")
-    groups = np.concatenate(each)
-    if groups.dtype.kind not in "iu" or labels.dtype.kind not in "iu" or np.any(groups < 0):
-        raise NotTakenError("its labels are no numbers of groups")
-    if not np.isin(groups, labels).all() or len(np.unique(groups)) < len(groups):
+    from pandas import Index  # which whoever has flox has
+
+    groups = Index(np.concatenate(each))
+    if not groups.is_unique:
+        raise NotTakenError("a group is in several of its chunks")
+    places = groups.get_indexer(labels.ravel()).reshape(labels.shape)
+    if len(np.unique(places[places >= 0])) < len(groups):
         raise NotTakenError("it has groups without elements")
-    if view.selection is not None:
-        raise NotTakenError("places are selected before they are grouped")
     dtype = np.dtype(agg.dtype["final"])
-    options: dict[str, Any] = {"groups": groups.tolist(), **_finished(agg, op, view)}
+    options: dict[str, Any] = {"groups": list(range(len(groups))), **_finished(agg, op, view)}
     along = [view.order[n] for n in axes]
     options["axis"] = options["by_axis"] = tuple(sorted(along))
-    options["by"] = labels.transpose(np.argsort(along)).astype("i8")
+    options["by"] = _before_selection(view, places.transpose(np.argsort(along)), sorted(along))
     if op in ("sum", "mean", "var", "std", "median") and (view.cast or dtype != _plain(op, view)):
         options["dtype"] = dtype.name
     if skips and view.dtype.kind == "f":
@@ -145,6 +146,26 @@ def _grouped(
     turned = tuple(answers.index(one) for one in (*left, min(along)))
     chunks = tuple(c for n, c in enumerate(view.chunks) if n not in axes)
     return GraphReduction(name, view, op, options, dtype, (*chunks, tuple(map(len, each))), turned)
+
+
+def _before_selection(view: StoredView, labels: np.ndarray, axes: Sequence[int]) -> np.ndarray:
+    """Return labels as long as the source's own axes: -1 where nothing is selected.
+
+    Raises
+    ------
+    NotTakenError
+        If a place is selected twice.
+    """
+    if not isinstance(view.selection, tuple):
+        return labels
+    cuts = [(n, cut) for n, cut in enumerate(view.selection) if not isinstance(cut, int)]
+    own = [cuts[axis] for axis in axes]
+    taken = [np.arange(view.source.shape[n])[cut] for n, cut in own]
+    if any(len(np.unique(one)) < len(one) for one in taken):
+        raise NotTakenError("a place is selected twice, and grouped")
+    made = np.full([view.source.shape[n] for n, _ in own], -1)
+    made[np.ix_(*taken)] = labels
+    return made
 
 
 def _plain(op: str, view: StoredView) -> np.dtype:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,6 +23,7 @@ from chunkfold.graphs.graph_calls import (
     only_below,
 )
 from chunkfold.selections import Selection
+from chunkfold.settings import accelerate_bytes
 from chunkfold.sources.dask_selections import ORIGINAL, read_by
 from chunkfold.sources.data_arrays import stored_below
 from chunkfold.sources.source import Source
@@ -63,7 +65,7 @@ class StoredView:
     @property
     def nbytes(self) -> int:
         """Bytes of the elements, as Dask has them."""
-        return int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
+        return math.prod(self.shape) * self.dtype.itemsize
 
     def turned(self, axes: Sequence[int]) -> StoredView:
         """Return it with its axes in another order."""
@@ -110,11 +112,13 @@ def _base(graph: HighLevelGraph, name: str) -> StoredView:
     if dtype.kind not in _KINDS or dtype == _HALF:
         raise NotTakenError(f"its elements are {dtype}")
     chunks = _chunks(graph, reader)
+    _refuse_small(chunks, dtype)
     cuts = None
     if name != reader:
         origin = f"{ORIGINAL}{reader}"
         stand = np.broadcast_to(np.int8(0), shape)
         chunks = _sizes(graph, name, origin, {origin: stand})
+        _refuse_small(chunks, dtype)
         part = HighLevelGraph(dict(graph.layers), dict(graph.dependencies))
         data = da.Array(part, name, chunks, meta=np.empty((0,) * len(chunks), dtype))
         read = read_by(data)
@@ -128,6 +132,12 @@ def _base(graph: HighLevelGraph, name: str) -> StoredView:
     return StoredView(
         name, reader, source, selection, decoded, dtype, chunks, tuple(range(len(chunks)))
     )
+
+
+def _refuse_small(chunks: Chunks, dtype: np.dtype) -> None:
+    nbytes, least = math.prod(map(sum, chunks)) * dtype.itemsize, accelerate_bytes()
+    if nbytes < least:
+        raise NotTakenError(f"it reads {nbytes:,} bytes, and fewer than {least:,} are Dask's")
 
 
 def _reads(graph: HighLevelGraph, name: str) -> bool:

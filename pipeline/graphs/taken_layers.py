@@ -32,13 +32,13 @@ class TakenLayers:
     """The reason for each layer that is left."""
 
 
-def taken_of(graph: HighLevelGraph, keys: Any, least: int, most_shared: int) -> TakenLayers:
+def taken_of(graph: HighLevelGraph, keys: Any, most_shared: int) -> TakenLayers:
     """Return the reductions of a graph that are answered here.
 
-    Those of fewer than `least` bytes are left to Dask. So are those whose elements Dask reads
-    anyway for something else, unless these have more than `most_shared` bytes.
+    Those are left to Dask whose elements it reads anyway for something else, unless these have more
+    than `most_shared` bytes.
     """
-    found, left = _found(graph, least)
+    found, left = _found(graph)
     if not found:
         return TakenLayers((), left)
     culled, rest = _culled(graph, keys), _reached(graph, keys, found)
@@ -50,7 +50,7 @@ def taken_of(graph: HighLevelGraph, keys: Any, least: int, most_shared: int) -> 
     return TakenLayers(tuple(one for name, one in found.items() if name not in left), left)
 
 
-def _found(graph: HighLevelGraph, least: int) -> tuple[dict[str, GraphReduction], dict[str, str]]:
+def _found(graph: HighLevelGraph) -> tuple[dict[str, GraphReduction], dict[str, str]]:
     """Return the reductions of stored arrays by their layers, and why others are left."""
     found: dict[str, GraphReduction] = {}
     left: dict[str, str] = {}
@@ -63,9 +63,7 @@ def _found(graph: HighLevelGraph, least: int) -> tuple[dict[str, GraphReduction]
         except Exception as error:  # noqa: BLE001 # other versions of Dask have other layers
             left[name] = f"it is not understood ({type(error).__name__}: {error})"
             continue
-        if one is not None and one.view.nbytes < least:
-            left[name] = f"it reads {one.view.nbytes:,} bytes, and fewer than {least:,} are Dask's"
-        elif one is not None:
+        if one is not None:
             found[name] = one
     return found, left
 

@@ -70,6 +70,11 @@ TAKEN: dict[str, Callable[[xr.Dataset], Any]] = {
     "seasons": lambda ds: ds.x.groupby("time.season").max(method="map-reduce"),
     "spans": lambda ds: ds.x.resample(time="1MS").mean(),
     "count of groups": lambda ds: ds.x.groupby("time.month").count(),
+    "months of some": lambda ds: ds.x.isel(lat=2, time=slice(5, 50, 2)).groupby("time.month").sum(),
+    "listed months": lambda ds: ds.x.isel(time=[4, 9, 30, 2]).groupby("time.month").mean(),
+    "names": lambda ds: groupby_reduce(
+        ds.x.data, np.array(list("abcabcaa")), func="nanmean", fill_value=np.nan
+    )[0],
     "zones": lambda ds: ds.x.groupby("zone").mean(),
     "deviations": lambda ds: (ds.x.mean("time") - ds.packed.mean("time")) ** 2,
     "dask": lambda ds: da.nanmax(ds.double.data, axis=1, keepdims=True),
@@ -98,7 +103,8 @@ LEFT: dict[str, tuple[Callable[[xr.Dataset], Any], str]] = {
     "ddof": (lambda ds: ds.x.var("lat", ddof=2), "ddof is 2"),
     "empty groups": (
         lambda ds: groupby_reduce(
-            ds.x.data, np.arange(8) // 3, func="nansum", expected_groups=np.arange(5),
+            ds.x.data,
+            np.arange(8) // 3, func="nansum", expected_groups=np.arange(5),
             fill_value=0,
         )[0],
         "without elements",

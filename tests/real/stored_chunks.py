@@ -1,8 +1,8 @@
-"""A plugin for other packages' tests: what they give to Dask is stored, and reduced under `accelerate`.
+"""A plugin for other packages' tests: floats that they give to Dask are stored before.
 
     CHUNKFOLD_TOLD=told.txt python -m pytest -p stored_chunks ...  # with this folder in PYTHONPATH
 
-Each line that `accelerate` tells is added to the file.
+All of them run under `accelerate`. Each line that it tells is added to the file.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _TOLD = Path(os.environ["CHUNKFOLD_TOLD"])
 
 
 def from_array(x: Any, *args: Any, **kwargs: Any) -> Any:
-    """Return a Dask array of numbers as they were stored, with the chunks that were asked for."""
-    plain = type(x) is np.ndarray and x.dtype.kind in "biuf" and x.ndim and x.size
+    """Return a Dask array of floats as they were stored, with the chunks that were asked for."""
+    plain = type(x) is np.ndarray and x.dtype.kind == "f" and x.ndim and x.size
     if not plain or kwargs.get("inline_array"):
         return _from_array(x, *args, **kwargs)
     stored = zarr.create_array(zarr.storage.MemoryStore(), data=x, chunks=x.shape)

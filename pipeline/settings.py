@@ -34,7 +34,7 @@ STORE_S = 180.0
 """Longest time for a read of a store, s: a server may be away for a minute."""
 METADATA_BYTES = 64 << 20
 """Most bytes of an object of metadata; consolidated ones of ten thousand arrays have 15 MB."""
-ACCELERATE_BYTES = 64 << 20
+ACCELERATE_BYTES = 128 << 20
 """Fewest bytes of an array that Dask's graphs reduce here: smaller ones Dask reads as fast."""
 StorageOptions = Mapping[str, Any]
 """`absent_status`, one of `ABSENT`; `allow_targets`, as in `allowed_targets`; all others are

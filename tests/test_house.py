@@ -16,7 +16,8 @@ BOUNDS = {
     # unmet_conditions, possible_truths: ledgers; written_tiles, changed_parts: outputs that are
     # gone on with; living_statistics, found_partials: statistics in ledgers; tendencies,
     # transform, transform_command: changes and anomalies; consolidated_metadata, check, findings
-    # and what finds them, diff_groups, tolerances: archives; acceleration, and the eight modules that find reductions in Dask's graphs
+    # and what finds them, diff_groups, tolerances: archives; acceleration,
+    # and the eight modules that find reductions in Dask's graphs
     "modules": 489,
     "module names that stand twice": 6,
     "functions in two modules": 7,

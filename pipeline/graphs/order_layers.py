@@ -56,7 +56,7 @@ def order_statistic(graph: HighLevelGraph, name: str) -> GraphReduction | None:
         call.function(np.ones((1,) * len(symbols or ()), view.dtype), *ranks, **call.options).dtype
     )
     options: dict[str, Any] = {"axis": tuple(sorted(view.order[n] for n in axes))}
-    if view.cast or dtype != view.dtype:
+    if view.cast:
         options["dtype"] = dtype.name
     if skips and view.dtype.kind == "f":
         options["skipna"] = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,10 @@ import numpy as np
 from chunkfold.graphs.graph_calls import NotTakenError
 from chunkfold.graphs.stored_views import Chunks, StoredView
 from chunkfold.kernels import Monoid
+
+FEW = 8
+"""Fewer elements than this for each result are left to Dask."""
+_MANY_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +42,13 @@ class GraphReduction:
         over = "" if axes is None else f" over {', '.join(map(str, axes))}"
         groups = " by groups" if "by" in self.options else ""
         return f"{op} of {self.view.source.name}{over}{groups}"
+
+    @property
+    def few_each(self) -> bool:
+        """True if many results are of few elements each: to write them takes Dask no longer."""
+        results = math.prod(map(sum, self.chunks))
+        many = results * self.dtype.itemsize > _MANY_BYTES
+        return many and results * FEW > math.prod(self.view.shape)
 
     def blocks(self, answer: Any) -> dict[tuple[Any, ...], Any]:
         """Return the layer's chunks by key, of an answer.

@@ -16,7 +16,7 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from chunkfold.graphs.dask_reductions import dask_reduction
 from chunkfold.graphs.flox_groups import grouped_reduction
 from chunkfold.graphs.graph_calls import NotTakenError, blocks_of
-from chunkfold.graphs.graph_reductions import GraphReduction
+from chunkfold.graphs.graph_reductions import FEW, GraphReduction
 from chunkfold.graphs.order_layers import order_statistic
 
 _Find = Callable[[HighLevelGraph, str], GraphReduction | None]
@@ -45,6 +45,8 @@ def taken_of(graph: HighLevelGraph, keys: Any, most_shared: int) -> TakenLayers:
     for name, one in list(found.items()):
         if culled[name] < math.prod(map(len, one.chunks)):
             left[name] = "only some of its chunks are wanted"
+        elif one.few_each:
+            left[name] = f"each of its results is of fewer than {FEW} elements"
         elif one.view.reader in rest and one.view.nbytes <= most_shared:
             left[name] = "Dask reads its elements for something else, too"
     return TakenLayers(tuple(one for name, one in found.items() if name not in left), left)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,6 +34,8 @@ _OPS: Mapping[str, tuple[str, bool]] = {
 }
 """The op of each of flox's aggregations, and if it skips NaN."""
 _DDOF = (0, 1)
+_MOST_LABELS = 1 << 24
+"""More than these take longer to look at than elements to reduce."""
 
 
 def grouped_reduction(graph: HighLevelGraph, name: str) -> GraphReduction | None:
@@ -60,9 +63,13 @@ def grouped_reduction(graph: HighLevelGraph, name: str) -> GraphReduction | None
     axes = tuple(n for n, one in enumerate(symbols) if one in along)
     if tuple(options["axis"]) != axes:
         raise NotTakenError("its groups are reduced over some of the axes that their labels have")
-    view, labels = view_of(graph, array), constants(graph, by)
+    view = view_of(graph, array)
+    if math.prod(view.shape[n] for n in axes) > _MOST_LABELS:
+        raise NotTakenError(f"it has more than {_MOST_LABELS:,} labels")
+    labels = constants(graph, by)
     each = _groups(graph, below, first, labels, view, axes)
-    agg = _aggregation(graph, below, options)
+    agg, fill = _aggregation(graph, below, options)
+    _refuse_filled(agg, fill)
     return _grouped(name, view, agg, labels, each, axes)
 
 
@@ -72,15 +79,13 @@ def _is_flox(called: Called) -> bool:
     return module.startswith(_FLOX) or called.function.__name__ == "identity"
 
 
-def _aggregation(graph: HighLevelGraph, below: str, options: Mapping[str, Any]) -> Any:
-    if "agg" in options:
-        return options["agg"]
-    found = [
-        one.options for one in functions_of(graph, below) if one.function.__name__ == _AGGREGATE
-    ]
-    if not found:
+def _aggregation(graph: HighLevelGraph, below: str, options: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return flox's aggregation, and the value of groups that have few elements."""
+    each = [one for one in functions_of(graph, below) if one.function.__name__ == _AGGREGATE]
+    found = options if "agg" in options else each[0].options if each else {}
+    if "agg" not in found:
         raise NotTakenError("its aggregation is not known")
-    return found[0]["agg"]
+    return found["agg"], found.get("fill_value")
 
 
 def _groups(
@@ -120,9 +125,7 @@ def _grouped(
     each: list[np.ndarray],
     axes: tuple[int, ...],
 ) -> GraphReduction:
-    op, skips = _OPS.get(agg.name, ("", False))
-    if not op:
-        raise NotTakenError(f"flox's {agg.name} is not known")
+    op, skips = _OPS[agg.name]
     from pandas import Index  # which whoever has flox has
 
     groups = Index(np.concatenate(each))
@@ -174,22 +177,29 @@ def _plain(op: str, view: StoredView) -> np.dtype:
     return np.sum(np.empty(0, view.dtype)).dtype if op == "sum" else np.dtype("f8")
 
 
+def _refuse_filled(agg: Any, fill: Any) -> None:
+    """Refuse what is not known, and groups of few elements that become something else than NaN."""
+    if agg.name not in _OPS:
+        raise NotTakenError(f"flox's {agg.name} is not known")
+    fills = [agg.fill_value[agg.name], *([] if fill is None else [fill])]
+    if (agg.min_count or 0) > 0 and not all(map(np.isnan, fills)):
+        raise NotTakenError("groups of few elements become a number")
+
+
 def _finished(agg: Any, op: str, view: StoredView) -> dict[str, Any]:
     """Return the options of what becomes of few elements, and of deviations.
 
     Raises
     ------
     NotTakenError
-        If groups of few elements become something else than NaN.
+        If it has others.
     """
     ddof = (agg.finalize_kwargs or {}).get("ddof", 0)
     if ddof not in _DDOF or {*(agg.finalize_kwargs or {})} > {"ddof"}:
         raise NotTakenError("it has options that are not known")
     found: dict[str, Any] = {"ddof": ddof} if op in ("var", "std") else {}
     least = agg.min_count or 0
-    if op in ("sum", "min", "max") and least > 0 and view.dtype.kind == "f":
-        if not np.isnan(agg.fill_value[agg.name]):
-            raise NotTakenError("groups of few elements become a number")
-        if op == "sum" or least > 1:
-            found["min_count"] = least
+    summed = op == "sum" or (op in ("min", "max") and least > 1)
+    if summed and least > 0 and view.dtype.kind == "f":
+        found["min_count"] = least
     return found

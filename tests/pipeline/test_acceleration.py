@@ -75,9 +75,6 @@ TAKEN: dict[str, Callable[[xr.Dataset], Any]] = {
     "names": lambda ds: groupby_reduce(
         ds.x.data, np.array(list("abcabcaa")), func="nanmean", fill_value=np.nan
     )[0],
-    "empty groups": lambda ds: groupby_reduce(
-        ds.x.data, np.arange(8) // 3, func="nansum", expected_groups=np.arange(5), fill_value=0
-    )[0],
     "zones": lambda ds: ds.x.groupby("zone").mean(),
     "deviations": lambda ds: (ds.x.mean("time") - ds.packed.mean("time")) ** 2,
     "dask": lambda ds: da.nanmax(ds.double.data, axis=1, keepdims=True),
@@ -104,6 +101,12 @@ LEFT: dict[str, tuple[Callable[[xr.Dataset], Any], str]] = {
     "times": (lambda ds: da.min(ds.when.data), "its elements are datetime64"),
     "half": (lambda ds: ds.half.mean(), "its elements are float16"),
     "ddof": (lambda ds: ds.x.var("lat", ddof=2), "ddof is 2"),
+    "filled groups": (
+        lambda ds: groupby_reduce(
+            ds.x.data, np.arange(8) // 3, func="nansum", expected_groups=np.arange(5), fill_value=0
+        )[0],
+        "become a number",
+    ),
     "flox's own": (lambda ds: ds.x.groupby("time.month").first(), "is not known"),
     "all NaN": (lambda ds: da.nanargmax(ds.gaps.fillna(0).data, axis=0), "before"),
     "weighted": (lambda ds: ds.x.weighted(ds.lat + 1).mean("lat"), "before"),

@@ -24,7 +24,7 @@ PACKAGES = {
 }
 ASIDE = {("kernels", "ladder"), ("kernels", "bench")}
 """Rooms that nothing else uses."""
-FRONT = {"__init__", "api", "covariances", "datasets", "xarray"}
+FRONT = {"__init__", "acceleration", "api", "covariances", "datasets", "xarray"}
 """Modules of a layer's own folder that import its rooms: what other layers and users see."""
 STEP, LINE, LEFT, TOP = 11, 17, 12, 46
 STYLE = """\

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from chunkfold.kernels.lazy_imports import loader
 
 if TYPE_CHECKING:
+    from chunkfold.acceleration import accelerate
     from chunkfold.api import plan, reduce, submit
     from chunkfold.cluster.local_cluster import LocalOpenCLCluster
     from chunkfold.covariances import corrcoef, cov
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     from chunkfold.sources.concatenating import concatenate
 
 _HOMES = {
+    "chunkfold.acceleration": ("accelerate",),
     "chunkfold.cluster.local_cluster": ("LocalOpenCLCluster",),
     "chunkfold.errors": (
         "BuildError",
@@ -188,6 +190,7 @@ __all__ = [
     "SourceError",
     "TimeLimitError",
     "UnstoredWarning",
+    "accelerate",
     "approx_nunique",
     "argbottomk",
     "argtopk",

@@ -34,6 +34,8 @@ STORE_S = 180.0
 """Longest time for a read of a store, s: a server may be away for a minute."""
 METADATA_BYTES = 64 << 20
 """Most bytes of an object of metadata; consolidated ones of ten thousand arrays have 15 MB."""
+ACCELERATE_BYTES = 128 << 20
+"""Fewest bytes of an array that Dask's graphs reduce here: smaller ones Dask reads as fast."""
 StorageOptions = Mapping[str, Any]
 """`absent_status`, one of `ABSENT`; `allow_targets`, as in `allowed_targets`; all others are
 obstore's, such as `skip_signature` or `region`."""
@@ -110,22 +112,13 @@ def store_seconds() -> float:
 
 
 def metadata_bytes() -> int:
-    """Return the most bytes of an object of metadata: `chunkfold.store.metadata-bytes`.
+    """Return the most bytes of an object of metadata; see `_bytes`."""
+    return _bytes("chunkfold.store.metadata-bytes", METADATA_BYTES)
 
-    Raises
-    ------
-    PlanError
-        If the setting is no such number.
-    """
-    name = "chunkfold.store.metadata-bytes"
-    given = dask.config.get(name, METADATA_BYTES)
-    try:
-        most = 0 if isinstance(given, bool) else int(parse_bytes(given))
-    except (ValueError, TypeError, AttributeError, OverflowError):
-        most = 0
-    if most <= 0:
-        raise PlanError(f"{name} is {given!r}; give bytes, such as '64 MiB'")
-    return most
+
+def accelerate_bytes() -> int:
+    """Return the fewest bytes of an array that is not left to Dask; see `_bytes`."""
+    return _bytes("chunkfold.accelerate.least-bytes", ACCELERATE_BYTES)
 
 
 def worker_losses() -> int:
@@ -175,6 +168,24 @@ WAITS: Mapping[str, float] = {
 def wait_seconds(name: str) -> float:
     """Return a longest wait, in seconds: a setting of `WAITS`; see `_time`."""
     return _time(name, WAITS[name])
+
+
+def _bytes(name: str, default: int) -> int:
+    """Return a number of bytes of the configuration.
+
+    Raises
+    ------
+    PlanError
+        If it is no such number, or not above 0.
+    """
+    given = dask.config.get(name, default)
+    try:
+        most = 0 if isinstance(given, bool) else int(parse_bytes(given))
+    except (ValueError, TypeError, AttributeError, OverflowError):
+        most = 0
+    if most <= 0:
+        raise PlanError(f"{name} is {given!r}; give bytes, such as '64 MiB'")
+    return most
 
 
 def _count(name: str, default: int) -> int:

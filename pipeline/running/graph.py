@@ -110,7 +110,7 @@ def _given(plan: Plan, arrays: Mapping[str, Array], *, labels: bool) -> Any:
     if isinstance(results.labels, OfXarray):
         found = {op: results.labels.as_given(one) for op, one in results.items()}
     elif labels or plan.grouping is not None:
-        found = {op: one.as_xarray() for op, one in results.items()}
+        found = {op: one.to_xarray() for op, one in results.items()}
     return next(iter(found.values())) if plan.options.single else dict(found)
 
 

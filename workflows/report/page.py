@@ -13,10 +13,10 @@ from markupsafe import Markup
 
 from chunkfold.kernels.catalogue.finish_functions import BIN
 from chunkfold.printable import printable
+from chunkfold.results.density import step_of
 from chunkfold.running.run import Run
 from chunkfold.units import size_text
 from chunkfold.workflows.as_json import json_text, jsonable
-from chunkfold.workflows.density import step_of
 from chunkfold.workflows.manifest import Record, written_in_the_end
 from chunkfold.workflows.outputs import check_output, staged
 from chunkfold.workflows.report import svg

@@ -10,8 +10,8 @@ import numpy as np
 from markupsafe import Markup
 
 from chunkfold.printable import printable
+from chunkfold.results.density import extent, heights
 from chunkfold.units import size_text
-from chunkfold.workflows.density import extent, heights
 
 WIDTH = 880
 _LEFT = 90

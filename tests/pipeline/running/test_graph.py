@@ -261,9 +261,9 @@ def test_labels_are_those_of_results(path: str, several: bool):
     assert isinstance(lazy.data, da.Array)
     assert lazy.dims == eager.dims
     assert lazy.group.values.tolist() == eager.labels.tolist()
-    xr.testing.assert_identical(lazy.compute(), eager.as_xarray())
+    xr.testing.assert_identical(lazy.compute(), eager.to_xarray())
     named = cf.reduce(path, "max", axis="time", labels=True, compute=False)
-    wanted = cf.reduce(path, "max", axis="time", labels=True).as_xarray()
+    wanted = cf.reduce(path, "max", axis="time", labels=True).to_xarray()
     xr.testing.assert_identical(named.compute(), wanted)
     bins = cf.reduce(path, cf.histogram([0, 1, 2]), labels=True, compute=False)
     assert isinstance(bins["count"].data, da.Array)

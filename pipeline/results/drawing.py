@@ -1,0 +1,273 @@
+"""Pictures of results, by matplotlib: maps, lines, bars, bands of quantiles, histograms.
+
+The kind of a picture follows from the axes of what is drawn, by their coordinates. An axis of few
+labels (texts, intervals, small integers without units) makes bars, lines or small multiples; of
+others one makes lines, and two make a map, which xarray draws.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chunkfold.errors import PlanError
+from chunkfold.results import panels
+from chunkfold.results.as_xarray import needed
+from chunkfold.results.picture_labels import (
+    are_labels,
+    dated,
+    edges_of,
+    label_of,
+    title_of,
+    value_label,
+)
+
+if TYPE_CHECKING:
+    import xarray
+
+Drawable = Any
+"""What is drawn: a DataArray, a Dataset, or a mapping of names to such."""
+MOST_PANELS = 12
+"""The most small multiples of a picture: the months of a year."""
+_MOST_LINES = 10
+_PANEL_INCHES = 2.0
+"""The least width of a panel."""
+QUANTILE = "quantile"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Panels that show the same of a result, and the axes that each panel has."""
+
+    values: xarray.DataArray
+    kind: str
+    """One of the functions of `panels`."""
+    core: tuple[str, ...]
+    """The axes within a panel."""
+    across: tuple[str, ...] = ()
+    """The axes along which panels differ."""
+
+    @property
+    def count(self) -> int:
+        """The number of panels."""
+        return math.prod(self.values.sizes[dim] for dim in self.across)
+
+    def parts(self) -> Iterator[tuple[str, xarray.DataArray]]:
+        """Yield the title of each panel, and what is in it."""
+        for place in np.ndindex(*(self.values.sizes[dim] for dim in self.across)):
+            chosen = dict(zip(self.across, place, strict=True))
+            titles = (label_of(self.values, dim, n) for dim, n in chosen.items())
+            yield ", ".join(titles), self.values.isel(chosen)
+
+
+def plotted(found: Drawable, ax: Any, given: Mapping[str, Any]) -> Any:
+    """Draw on a new figure of pyplot's, or on some axes; return axes, of several an array.
+
+    Raises
+    ------
+    PlanError
+        If it cannot be drawn.
+    ImportError
+        If matplotlib is not installed.
+    """
+    try:
+        from matplotlib import pyplot as plt
+    except ImportError:
+        raise ImportError("matplotlib is not installed: pip install 'chunkfold[plot]'") from None
+    figure = None
+    if ax is None:
+        pictures(found)  # what cannot be drawn leaves no figure
+        figure = plt.figure(layout="constrained")
+    axes = draw(found, figure, ax, **given)
+    return axes[0] if len(axes) == 1 else np.array(axes, object)
+
+
+def pictures(found: Drawable) -> list[Picture]:
+    """Return the pictures of what has axes; quantiles of one axis share a picture.
+
+    Raises
+    ------
+    PlanError
+        If nothing of it can be drawn.
+    """
+    several = {name: one for name, one in _arrays(found) if one.dims}
+    made = [_picture(name, one) for name, one in _with_bands(several).items()]
+    if not made:
+        raise PlanError(
+            "there is nothing to plot: each result is a single number; leave an axis, as "
+            "axis='time' of an array that has others, or ask for a histogram"
+        )
+    return made
+
+
+def _arrays(found: Drawable) -> Iterator[tuple[str, xarray.DataArray]]:
+    """Yield arrays by the names that pictures have for them; fields by their result's, too."""
+    xr = needed()
+    if isinstance(found, xr.DataArray):
+        yield str(found.name or "values"), found
+        return
+    for name, one in found.items():
+        if isinstance(one, xr.DataArray):
+            yield str(name), one
+        else:
+            yield from ((f"{name}_{field}", part) for field, part in _arrays(one))
+
+
+def draw(
+    found: Drawable,
+    figure: Any = None,
+    ax: Any = None,
+    **given: Any,
+) -> list[Any]:
+    """Draw all pictures of a result below each other, and return matplotlib's axes.
+
+    Parameters
+    ----------
+    figure
+        Figure that is drawn on; its height follows from what is drawn.
+    ax
+        Axes that are drawn on instead, if there is one panel.
+    given
+        Arguments of matplotlib's function that draws: `cmap`, `vmin`, `vmax`, `color`.
+
+    Raises
+    ------
+    PlanError
+        If it cannot be drawn: all results are single numbers, complex, or have too many axes.
+    """
+    made = pictures(found)
+    if ax is not None:
+        if len(made) > 1 or made[0].count > 1:
+            panels_ = sum(one.count for one in made)
+            raise PlanError(f"ax is one axes, but the result has {panels_} panels: leave ax out")
+        _fill(made[0], [ax], ax.figure, given)
+        return [ax]
+    width = figure.get_figwidth()
+    grids = [_grid(one, width) for one in made]
+    heights = [height for _, _, height in grids]
+    figure.set_figheight(sum(heights))
+    parts = [figure]
+    if len(made) > 1:
+        parts = list(figure.subfigures(len(made), 1, height_ratios=heights))
+    drawn: list[Any] = []
+    for one, part, (rows, columns, _) in zip(made, parts, grids, strict=True):
+        axes = part.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
+        for unused in axes[one.count :]:
+            unused.set_axis_off()
+        _fill(one, list(axes[: one.count]), part, given)
+        if one.count > 1:
+            _share_labels(one, list(axes[: one.count]), part, columns)
+        drawn += list(axes[: one.count])
+    return drawn
+
+
+def _share_labels(picture: Picture, axes: Sequence[Any], part: Any, columns: int) -> None:
+    """Write the title and the labels of small multiples once."""
+    part.suptitle(title_of(picture.values), fontsize="medium")
+    part.supxlabel(axes[0].get_xlabel(), fontsize="medium")
+    part.supylabel(axes[0].get_ylabel(), fontsize="medium")
+    for ax in axes:
+        ax.set(xlabel="", ylabel="")
+    for lowest in axes[-columns:]:
+        lowest.tick_params(labelbottom=True)
+
+
+def _fill(picture: Picture, axes: Sequence[Any], figure: Any, given: Mapping[str, Any]) -> None:
+    """Draw the panels of a picture on as many axes; maps share their colours."""
+    function, drawn = getattr(panels, picture.kind), None
+    given = {**panels.common(picture.kind, picture.values), **given}
+    for ax, (title, part) in zip(axes, picture.parts(), strict=True):
+        drawn = function(ax, part, picture.core, **given) or drawn
+        ax.set_title(title or title_of(part), fontsize="medium")
+    if drawn is not None:
+        bar = figure.colorbar(drawn, ax=list(axes), label=value_label(picture.values))
+        dated(bar.ax.yaxis, picture.values)
+
+
+def _grid(picture: Picture, width: float) -> tuple[int, int, float]:
+    """Return rows, columns, and the height of all in inches."""
+    rows = math.ceil(picture.count / min(max(1, int(width / _PANEL_INCHES)), 4))
+    columns = math.ceil(picture.count / rows)
+    maps = picture.kind == "colours"
+    wide = (width - (1.6 if maps else 0.7)) / columns
+    ratio = panels.aspect(picture.values, picture.core) if maps else None
+    tall = min(max(wide * (0.6 if ratio is None else ratio), 1.0), 1.5 * width)
+    return rows, columns, rows * (tall + 0.3) + (0.8 if picture.count > 1 else 0.5)
+
+
+def _picture(name: str, one: xarray.DataArray) -> Picture:
+    """Choose how something is drawn.
+
+    Raises
+    ------
+    PlanError
+        If it has more axes than a picture has.
+    """
+    if one.dtype.kind == "c":
+        raise PlanError(
+            f"{name} is complex, which has no picture: plot what is real of it, as np.abs(result)"
+        )
+    one = one.rename(name)
+    edges = edges_of(one)
+    few = [str(dim) for dim in one.dims if are_labels(one, dim)]
+    long = [str(dim) for dim in one.dims if dim not in few]
+    bands = [dim for dim in long if dim.startswith(QUANTILE)]
+    core: tuple[str, ...]
+    beside = [str(dim) for dim in one.dims if edges is None or dim not in edges[0].dims]
+    if edges is not None and len(beside) == 1 and one.sizes[beside[0]] > MOST_PANELS:
+        core, kind = (str(edges[0].dims[0]), beside[0]), "colours"
+    elif edges is not None:
+        core, kind = (str(edges[0].dims[0]),), "densities"
+    elif bands and len(long) == len(bands) + 1:
+        core, kind = (long[0] if long[0] not in bands else long[-1], bands[0]), "bands"
+    elif len(rest := [dim for dim in long if dim not in bands] or long) >= 2:
+        core, kind = tuple(rest[-2:]), "colours"
+    elif rest and (len(few) == 1 and one.sizes[few[0]] > _MOST_LINES):
+        core, kind = (few[0], rest[0]), "colours"
+    elif rest:
+        core, kind = (rest[0], *few[:1]), "curves"
+    else:
+        core, kind = tuple(few[-2:]), "colours" if len(few) > 1 else "bars"
+    made = Picture(one, kind, core, tuple(str(dim) for dim in one.dims if dim not in core))
+    if made.count > MOST_PANELS:
+        axes = ", ".join(f"{dim}: {size}" for dim, size in one.sizes.items())
+        raise PlanError(
+            f"{name} has axes ({axes}), which makes {made.count:,} panels; a picture has "
+            f"{MOST_PANELS} at most: reduce another axis too, or plot a part, as "
+            f"result.to_xarray().isel({made.across[0]}=0).plot()"
+        )
+    return made
+
+
+def _with_bands(several: Mapping[str, xarray.DataArray]) -> dict[str, xarray.DataArray]:
+    """Join quantiles that were asked for one by one, as p5, median and p95, along one axis."""
+    known = {name: q for name in several if (q := _quantile(name)) is not None}
+    shapes = {several[name].dims for name in known}
+    if len(known) < 2 or len(shapes) > 1:
+        return dict(several)
+    xr = needed()
+    joined = xr.concat(
+        [several[name].rename("quantiles") for name in known],
+        xr.DataArray(list(known.values()), dims=[QUANTILE], name=QUANTILE),
+        combine_attrs="drop_conflicts",
+        coords="minimal",
+        compat="override",
+    )
+    return {"quantiles": joined, **{name: several[name] for name in several if name not in known}}
+
+
+def _quantile(name: str) -> float | None:
+    """Return the rank of a quantile by the name of its reduction.
+
+    >>> _quantile("p95"), _quantile("median"), _quantile("max")
+    (0.95, 0.5, None)
+    """
+    if name == "median":
+        return 0.5
+    digits = name.removeprefix("p").replace("_", ".")
+    number = digits.replace(".", "", 1).isdigit() and name.startswith("p")
+    return float(digits) / 100 if number else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -54,12 +55,13 @@ def labels_json(results: Results) -> dict[str, Any]:
     return {"labels": described_labels(results)} if results.dims else {}
 
 
-def described_labels(results: Results) -> dict[str, Any]:
-    """Describe the dtypes, axes, attributes and coordinates of results."""
+def described_labels(results: Results, most: int = sys.maxsize) -> dict[str, Any]:
+    """Describe dtypes, axes, attributes of results, and coordinates that have `most` values."""
     along = {name: one for result in results.values() for name, one in result.coordinates.items()}
     named = {
         name: {"dims": list(one.dims), "values": jsonable(one.values), "attrs": jsonable(one.attrs)}
         for name, one in along.items()
+        if one.values.size <= most
     }
     each = {
         op: {

@@ -20,7 +20,7 @@ _SAME = ("negative", "positive", "absolute", "fabs", "rint", "floor", "ceil", "t
 """Functions of one, whose result is measured as that is."""
 
 
-def computed(ufunc: np.ufunc, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def applied(ufunc: np.ufunc, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Return a function of results, and of plain numbers or arrays, with the results' labels.
 
     Truths, and what is not of the shape of the results, are NumPy's; with xarray's it is xarray's.

@@ -8,6 +8,7 @@ others one makes lines, and two make a map, which xarray draws.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,8 @@ MOST_PANELS = 12
 _MOST_LINES = 10
 _PANEL_INCHES = 2.0
 """The least width of a panel."""
+_LETTER_INCHES = 0.085
+"""The width of a letter, as matplotlib writes."""
 QUANTILE = "quantile"
 
 
@@ -139,12 +142,19 @@ def draw(
     PlanError
         If it cannot be drawn: all results are single numbers, complex, or have too many axes.
     """
+    import matplotlib as mpl
+
     made = pictures(found)
+    with mpl.rc_context({"text.parse_math": False}):  # names may have a $
+        return _drawn(made, figure, ax, given)
+
+
+def _drawn(made: Sequence[Picture], figure: Any, ax: Any, given: Mapping[str, Any]) -> list[Any]:
     if ax is not None:
         if len(made) > 1 or made[0].count > 1:
             panels_ = sum(one.count for one in made)
             raise PlanError(f"ax is one axes, but the result has {panels_} panels: leave ax out")
-        _fill(made[0], [ax], ax.figure, given)
+        _fill(made[0], [ax], ax.figure, math.inf, given)
         return [ax]
     width = figure.get_figwidth()
     grids = [_grid(one, width) for one in made]
@@ -158,16 +168,16 @@ def draw(
         axes = part.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
         for unused in axes[one.count :]:
             unused.set_axis_off()
-        _fill(one, list(axes[: one.count]), part, given)
+        _fill(one, list(axes[: one.count]), part, _room(one, width) / columns, given)
         if one.count > 1:
-            _share_labels(one, list(axes[: one.count]), part, columns)
+            _share_labels(list(axes[: one.count]), part, columns)
+            part.suptitle(_wrapped(title_of(one.values), width), fontsize="medium")
         drawn += list(axes[: one.count])
     return drawn
 
 
-def _share_labels(picture: Picture, axes: Sequence[Any], part: Any, columns: int) -> None:
-    """Write the title and the labels of small multiples once."""
-    part.suptitle(title_of(picture.values), fontsize="medium")
+def _share_labels(axes: Sequence[Any], part: Any, columns: int) -> None:
+    """Write the labels of small multiples once."""
     part.supxlabel(axes[0].get_xlabel(), fontsize="medium")
     part.supylabel(axes[0].get_ylabel(), fontsize="medium")
     for ax in axes:
@@ -176,16 +186,29 @@ def _share_labels(picture: Picture, axes: Sequence[Any], part: Any, columns: int
         lowest.tick_params(labelbottom=True)
 
 
-def _fill(picture: Picture, axes: Sequence[Any], figure: Any, given: Mapping[str, Any]) -> None:
-    """Draw the panels of a picture on as many axes; maps share their colours."""
+def _fill(
+    picture: Picture, axes: Sequence[Any], figure: Any, inches: float, given: Mapping[str, Any]
+) -> None:
+    """Draw the panels of a picture on as many axes so wide; maps share their colours."""
     function, drawn = getattr(panels, picture.kind), None
     given = {**panels.common(picture.kind, picture.values), **given}
     for ax, (title, part) in zip(axes, picture.parts(), strict=True):
         drawn = function(ax, part, picture.core, **given) or drawn
-        ax.set_title(title or title_of(part), fontsize="medium")
+        ax.set_title(_wrapped(title or title_of(part), inches), fontsize="medium")
     if drawn is not None:
         bar = figure.colorbar(drawn, ax=list(axes), label=value_label(picture.values))
         dated(bar.ax.yaxis, picture.values)
+
+
+def _wrapped(title: str, inches: float) -> str:
+    """Break a title that is wider than what it stands above."""
+    letters = max(int(inches / _LETTER_INCHES), 8) if inches < math.inf else len(title) + 1
+    return textwrap.fill(title, letters)
+
+
+def _room(picture: Picture, width: float) -> float:
+    """Return how wide all panels beside each other are, in inches: labels stand beside them."""
+    return width - (1.6 if picture.kind == "colours" else 0.7)
 
 
 def _grid(picture: Picture, width: float) -> tuple[int, int, float]:
@@ -193,9 +216,9 @@ def _grid(picture: Picture, width: float) -> tuple[int, int, float]:
     rows = math.ceil(picture.count / min(max(1, int(width / _PANEL_INCHES)), 4))
     columns = math.ceil(picture.count / rows)
     maps = picture.kind == "colours"
-    wide = (width - (1.6 if maps else 0.7)) / columns
+    wide = _room(picture, width) / columns
     ratio = panels.aspect(picture.values, picture.core) if maps else None
-    tall = min(max(wide * (0.6 if ratio is None else ratio), 1.0), 1.5 * width)
+    tall = min(max(wide * (0.45 if ratio is None else ratio), 1.0), 1.5 * width)
     return rows, columns, rows * (tall + 0.3) + (0.8 if picture.count > 1 else 0.5)
 
 
@@ -245,19 +268,31 @@ def _picture(name: str, one: xarray.DataArray) -> Picture:
 
 def _with_bands(several: Mapping[str, xarray.DataArray]) -> dict[str, xarray.DataArray]:
     """Join quantiles that were asked for one by one, as p5, median and p95, along one axis."""
-    known = {name: q for name in several if (q := _quantile(name)) is not None}
-    shapes = {several[name].dims for name in known}
-    if len(known) < 2 or len(shapes) > 1:
-        return dict(several)
+    groups: dict[tuple[str, Any], dict[str, float]] = {}
+    for name, one in several.items():
+        prefix, _, op = name.rpartition("_")
+        if (rank := _quantile(op)) is not None:
+            groups.setdefault((prefix, one.dims), {})[name] = rank
+    made, joined = dict[str, Any](), {name: group for group in groups.values() for name in group}
+    for name, one in several.items():
+        group = joined.get(name, {})
+        if len(group) < 2:  # a band has two ends
+            made[name] = one
+        elif name == next(iter(group)):
+            prefix = name.rpartition("_")[0]
+            made[f"{prefix}_quantiles" if prefix else "quantiles"] = _joined(several, group)
+    return made
+
+
+def _joined(several: Mapping[str, xarray.DataArray], ranks: Mapping[str, float]) -> Any:
     xr = needed()
-    joined = xr.concat(
-        [several[name].rename("quantiles") for name in known],
-        xr.DataArray(list(known.values()), dims=[QUANTILE], name=QUANTILE),
+    return xr.concat(
+        [several[name].rename("quantiles") for name in ranks],
+        xr.DataArray(list(ranks.values()), dims=[QUANTILE], name=QUANTILE),
         combine_attrs="drop_conflicts",
         coords="minimal",
         compat="override",
     )
-    return {"quantiles": joined, **{name: several[name] for name in several if name not in known}}
 
 
 def _quantile(name: str) -> float | None:
@@ -268,6 +303,6 @@ def _quantile(name: str) -> float | None:
     """
     if name == "median":
         return 0.5
-    digits = name.removeprefix("p").replace("_", ".")
+    digits = name.removeprefix("p")
     number = digits.replace(".", "", 1).isdigit() and name.startswith("p")
     return float(digits) / 100 if number else None

@@ -162,7 +162,7 @@ def aspect(one: xarray.DataArray, core: Sequence[str]) -> float | None:
     spans, measures = [], []
     for dim in _curved(one) or tuple(core):
         known = dim in one.coords
-        if known and one[dim].dtype.kind not in "iuf" or not is_scale(one, dim):
+        if (known and one[dim].dtype.kind not in "iuf") or not is_scale(one, dim):
             return None
         spans.append(float(np.ptp(one[dim].values)) if known else one.sizes[dim])
         measures.append(unit(one[dim]) if known else "")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chunkfold.printable import printable
+
 if TYPE_CHECKING:
     import xarray
 
@@ -20,9 +22,9 @@ _MOST_TICKS, _LONG = 24, 50
 def title_of(one: xarray.DataArray) -> str:
     """Return the name of a reduction, and of what was reduced if that is known."""
     if edges_of(one) is not None:
-        return str(one.name).rpartition("_")[0] or str(one.name)
+        return printable(str(one.name).rpartition("_")[0] or str(one.name))
     of = one.attrs.get("long_name") or one.attrs.get("standard_name")
-    return f"{one.name} of {of}" if of else str(one.name)
+    return printable(f"{one.name} of {of}" if of else str(one.name))
 
 
 def value_label(one: xarray.DataArray) -> str:
@@ -104,7 +106,7 @@ def unit(coord: xarray.DataArray) -> str:
 def axis_label(one: xarray.DataArray, dim: str) -> str:
     """Return what an axis is called, and what it is measured in."""
     if dim not in one.coords:
-        return f"{dim} (positions)"
+        return printable(f"{dim} (positions)")
     coord = one[dim]
     named = str(coord.attrs.get("long_name") or dim)
     if is_calendar(coord):
@@ -115,13 +117,13 @@ def axis_label(one: xarray.DataArray, dim: str) -> str:
 def unit_label(name: str, attrs: Mapping[Any, Any]) -> str:
     """Return a name with its units."""
     units = attrs.get("units")
-    return f"{name} [{units}]" if units not in (None, "") else name
+    return printable(f"{name} [{units}]" if units not in (None, "") else name)
 
 
 def _texts(coord: xarray.DataArray) -> list[str]:
     if coord.dtype.kind == "M":
         return [str(day).removesuffix("T00:00:00") for day in coord.values.astype("M8[s]")]
-    return [str(value) for value in coord.values]
+    return [printable(str(value)) for value in coord.values]
 
 
 def named_ticks(axis: Any, coord: xarray.DataArray) -> None:

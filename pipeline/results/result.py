@@ -175,9 +175,9 @@ class Result(NDArrayOperatorsMixin):
         plain = [one.values if isinstance(one, Result) else one for one in inputs]
         if method != "__call__" or ufunc.nout > 1 or kwargs.keys() & {"out", "where"}:
             return getattr(ufunc, method)(*plain, **kwargs)
-        from chunkfold.results.arithmetic import computed
+        from chunkfold.results.arithmetic import applied
 
-        return computed(ufunc, inputs, kwargs)
+        return applied(ufunc, inputs, kwargs)
 
     def __getitem__(self, key: Any) -> Any:
         return self.values[key]

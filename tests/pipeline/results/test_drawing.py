@@ -169,3 +169,12 @@ def test_without_matplotlib_its_extra_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r"pip install 'chunkfold\[plot\]'"):
         result.plot()
+
+
+def test_names_of_strangers_are_texts():
+    said = {"units": r"$\frac{1", "long_name": "\n"}
+    named = cf.Result("sum", np.ones((2, 3)), ("a$b$", "x\x1b"), said)
+    ax = named.plot()
+    ax.figure.canvas.draw()
+    assert labels(ax) == (r"x\x1b (positions)", "a$b$ (positions)")
+    assert ax.get_title() == r"sum of \n"

@@ -18,11 +18,11 @@ import numpy as np
 
 from chunkfold.redaction import shown_address, without_secrets
 from chunkfold.running.run import Run
+from chunkfold.running.tally import Tally
 from chunkfold.sources.source import Source
 from chunkfold.workflows.as_json import json_text, jsonable
 from chunkfold.workflows.outputs import staged
 from chunkfold.workflows.results import described_labels, device_json, run_facts
-from chunkfold.workflows.tally import Tally
 
 VERSION = 1
 """The version of the format of manifests."""

@@ -11,7 +11,8 @@ from typing import Any
 
 from chunkfold.errors import PlanError
 from chunkfold.results.as_xarray import array_of
-from chunkfold.results.drawing import Drawable, draw
+from chunkfold.results.drawing import draw
+from chunkfold.results.pictures import Drawable
 from chunkfold.results.result import Result
 from chunkfold.workflows.describe import Description
 from chunkfold.workflows.outputs import check_writable, staged

@@ -17,7 +17,7 @@ from chunkfold.results.result import Result
 from chunkfold.workflows.outputs import format_of, is_remote, shown
 
 if TYPE_CHECKING:
-    from chunkfold.results.drawing import Drawable
+    from chunkfold.results.pictures import Drawable
 
 _ENGINES = {".nc": "h5netcdf", ".zarr": "zarr"}
 

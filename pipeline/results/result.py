@@ -13,6 +13,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from chunkfold.results.coordinate import Coordinate
 from chunkfold.sources.dask_source import is_dask
+from chunkfold.tracebacks import traceback_cut
 
 if TYPE_CHECKING:
     import os
@@ -131,6 +132,7 @@ class Result(NDArrayOperatorsMixin):
 
         write_one(self, path, ".zarr", overwrite=overwrite)
 
+    @traceback_cut
     def plot(self, ax: Any = None, **given: Any) -> Any:
         """Draw it by matplotlib, with its coordinates and units (`chunkfold[plot]`).
 

@@ -26,6 +26,7 @@ from chunkfold.sources.coordinate_texts import sel_text
 from chunkfold.sources.dask_source import is_dask
 from chunkfold.sources.dates import are_beyond
 from chunkfold.sources.source import Source
+from chunkfold.tracebacks import traceback_cut
 
 if TYPE_CHECKING:
     import xarray
@@ -76,6 +77,7 @@ class Results(Mapping[str, Result]):
 
         return dataset_of(self, self._coordinates)
 
+    @traceback_cut
     def plot(self, ax: Any = None, **given: Any) -> Any:
         """Draw them below each other, as `Result.plot` does each."""
         from chunkfold.results.drawing import plotted

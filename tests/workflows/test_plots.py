@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from chunkfold.results.drawing import pictures
+from chunkfold.results.pictures import pictures
 from chunkfold.workflows.read_results import read_results
 
 pytestmark = pytest.mark.unoptimised

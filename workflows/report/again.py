@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from chunkfold.errors import PlanError
-from chunkfold.results.drawing import Drawable
+from chunkfold.results.pictures import Drawable
 from chunkfold.workflows.manifest import VERSION
 from chunkfold.workflows.read_results import of_json, read_results
 from chunkfold.workflows.report.figures import can_draw

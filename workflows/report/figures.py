@@ -13,7 +13,8 @@ from markupsafe import Markup
 
 from chunkfold.errors import PlanError
 from chunkfold.printable import printable
-from chunkfold.results.drawing import Drawable, draw, pictures
+from chunkfold.results.drawing import draw
+from chunkfold.results.pictures import Drawable, pictures
 
 _WIDTHS = {"wide": 7.4, "narrow": 3.2}
 """Inches of a figure, of 96 pixels each: its letters are never scaled."""

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from chunkfold.plural import counted
 from chunkfold.printable import printable
-from chunkfold.results.drawing import Drawable
+from chunkfold.results.pictures import Drawable
 from chunkfold.units import size_text
 from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.manifest import Record, written_in_the_end

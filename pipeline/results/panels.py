@@ -71,7 +71,8 @@ def bars(ax: Any, one: xarray.DataArray, core: Sequence[str], **given: Any) -> N
     from 0, for how much they differ, are drawn as dots, or as lines over intervals.
     """
     coord, values = one[core[0]], _plottable(one)
-    far = one.dtype.kind == "M" or np.nanmin(abs(values)) > 4 * np.ptp(values[values == values])
+    held = values[np.isfinite(values)]
+    far = one.dtype.kind == "M" or (held.size and abs(held).min() > 4 * np.ptp(held))
     if is_interval(coord):
         left, right = interval_ends(coord)
         if far:
@@ -118,7 +119,7 @@ def densities(ax: Any, one: xarray.DataArray, core: Sequence[str], **given: Any)
 
 def colours(ax: Any, one: xarray.DataArray, core: Sequence[str], **given: Any) -> Any:
     """Draw a map of two axes, by their coordinates, as xarray does; return it for a colour bar."""
-    every = {dim: -(-one.sizes[dim] // _MOST_CELLS) for dim in core}
+    every = {dim: max(1, -(-one.sizes[dim] // _MOST_CELLS)) for dim in core}
     one = one.transpose(*core).isel({dim: slice(None, None, step) for dim, step in every.items()})
     curved = _curved(one)
     y, x = core if curved is None else curved

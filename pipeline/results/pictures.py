@@ -93,10 +93,7 @@ def _picture(name: str, one: xarray.DataArray) -> Picture:
     PlanError
         If it has more axes than a picture has.
     """
-    if one.dtype.kind == "c":
-        raise PlanError(
-            f"{name} is complex, which has no picture: plot what is real of it, as np.abs(result)"
-        )
+    _check_values(name, one)
     one = one.rename(name)
     edges = edges_of(one)
     few = [str(dim) for dim in one.dims if are_labels(one, dim)]
@@ -127,6 +124,24 @@ def _picture(name: str, one: xarray.DataArray) -> Picture:
             f"result.to_xarray().isel({made.across[0]}=0).plot()"
         )
     return made
+
+
+def _check_values(name: str, one: xarray.DataArray) -> None:
+    """Raise unless there are numbers to draw.
+
+    Raises
+    ------
+    PlanError
+        Then.
+    """
+    if one.dtype.kind == "c":
+        raise PlanError(
+            f"{name} is complex, which has no picture: plot what is real of it, as np.abs(result)"
+        )
+    if one.dtype.kind not in "biufmM" and one.dtype.name != "bfloat16":
+        raise PlanError(f"{name} is {one.dtype}: only numbers, dates and time spans have a picture")
+    if not one.size:
+        raise PlanError(f"{name} has no elements, so there is nothing to plot: select some")
 
 
 def _with_bands(several: Mapping[str, xarray.DataArray]) -> dict[str, xarray.DataArray]:

@@ -113,8 +113,6 @@ class Result(NDArrayOperatorsMixin):
     def to_netcdf(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write it to a NetCDF-4 file, whole or not at all (`chunkfold[netcdf]`).
 
-        Complex numbers are two variables, and a half-precision float is one of 32 bits.
-
         Raises
         ------
         ImportError

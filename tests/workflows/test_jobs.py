@@ -423,7 +423,7 @@ def test_a_name_that_no_output_can_hold_is_a_row_with_its_reason(
     assert all("is no UTF-8" in one["reason"] for one in told["left_out"])
     assert "2026.zarr/a" in told["runs"]
     assert {row["source"] for row in rows(folder / "o.csv")} == set(told["runs"])
-    assert '<td class="wrap">caf\\xe9.zarr/a</td>' in (folder / "r.html").read_text()
+    assert 'data-of="array">caf\\xe9.zarr/a</td>' in (folder / "r.html").read_text()
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])

@@ -14,6 +14,7 @@ from matplotlib.dates import num2date
 
 import chunkfold as cf
 from chunkfold.errors import PlanError
+from chunkfold.results.drawing import plotted
 
 pytestmark = pytest.mark.unoptimised
 RNG = np.random.default_rng(0)
@@ -146,6 +147,8 @@ def test_large_maps_are_thinned_and_say_so():
     [
         (cf.Result("sum", np.float32(1), (), {}), "a single number"),
         (cf.Result("sum", np.ones((2, 3), "c8"), ("y", "x"), {}), r"np\.abs\(result\)"),
+        (cf.Result("sum", np.ones((0, 3)), ("y", "x"), {}), "no elements"),
+        (cf.Result("mode", np.array(["a", "b"]), ("y",), {}), "only numbers"),
         (cf.Result("sum", np.ones((13, 2, 3)), ("z", "y", "x"), {}), "13 panels"),
     ],
 )
@@ -178,3 +181,44 @@ def test_names_of_strangers_are_texts():
     ax.figure.canvas.draw()
     assert labels(ax) == (r"x\x1b (positions)", "a$b$ (positions)")
     assert ax.get_title() == r"sum of \n"
+
+
+DAYS = np.array("2001-01-01", "M8[D]") + np.arange(12).reshape(3, 4)
+CURVED = np.meshgrid(np.linspace(40, 60, 3), np.linspace(0, 30, 4), indexing="ij")
+NOLEAP = xr.date_range("2001-01-01", periods=3, freq="MS", calendar="noleap", use_cftime=True)
+
+
+@pytest.mark.parametrize(
+    ("values", "coords", "told"),
+    [
+        (DAYS, {}, ("x (positions)", "y (positions)")),
+        (DAYS - DAYS[0, 0], {}, ("x (positions)", "y (positions)")),
+        (np.full((3, 4), np.nan), {}, ("x (positions)", "y (positions)")),
+        (np.eye(3, 4) > 0, {}, ("x (positions)", "y (positions)")),
+        (np.eye(3, 4).astype("f2"), {}, ("x (positions)", "y (positions)")),
+        (np.array([[1, np.inf], [2, 3]]), {}, ("x (positions)", "y (positions)")),
+        (np.eye(3, 4), {"y": list("abc"), "x": [1, 2, 3, 4]}, ("x", "y")),
+        (np.eye(3, 4), {"y": NOLEAP}, ("x (positions)", "y (years)")),
+        (
+            np.eye(3, 4),
+            {
+                "lat": (("y", "x"), CURVED[0], {"units": "degrees_north"}),
+                "lon": (("y", "x"), CURVED[1], {"units": "degrees_east"}),
+            },
+            ("lon [degrees_east]", "lat [degrees_north]"),
+        ),
+    ],
+)
+def test_maps_of_any_values_and_coordinates_are_drawn(values, coords, told):
+    array = xr.DataArray(values, coords, ("y", "x"), "some")
+    ax = plotted(array, None, {})
+    ax.figure.canvas.draw()
+    assert labels(ax) == told
+
+
+@pytest.mark.parametrize("values", [DAYS[0, :3], [1, np.nan, 3], [np.nan] * 3, [0, 0, 0]])
+@pytest.mark.parametrize("coords", [[1, 2, 3], list("abc"), [0.5, 1, 1.5], NOLEAP])
+def test_lines_and_bars_of_any_values_are_drawn(values, coords):
+    ax = plotted(xr.DataArray(values, {"k": coords}, ("k",), "some"), None, {})
+    ax.figure.canvas.draw()
+    assert labels(ax)[1] == "some"

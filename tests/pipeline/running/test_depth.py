@@ -22,8 +22,8 @@ import chunkfold as cf
 from chunkfold.kernels.fold.launch import Launcher
 
 pytestmark = pytest.mark.unoptimised
-MOST = 9
-"""Modules that a stranger opens to follow a call, those of kernels/ among them."""
+MOST = 10
+"""Modules that a stranger opens to follow a call, those of kernels/ and tracebacks among them."""
 _stacks: list[list[str]] = []
 """Modules on the stack wherever work went to another thread or process, or to the device."""
 

@@ -18,10 +18,9 @@ from chunkfold.running.execution import Execution
 from chunkfold.running.remarks import memory_told, nan_told, skipped_told, waits_told, warn_user
 from chunkfold.running.tally import Tally
 from chunkfold.stores.requests import Requests
-from chunkfold.worker.block_report import Attempts, DeviceReport, LedgerReport
 from chunkfold.tracebacks import traceback_cut
 from chunkfold.units import size_text
-from chunkfold.worker.block_report import Attempts, DeviceReport
+from chunkfold.worker.block_report import Attempts, DeviceReport, LedgerReport
 
 
 class Run:

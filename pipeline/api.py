@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
@@ -29,13 +28,17 @@ from chunkfold.running.execution import Execution
 from chunkfold.running.graph import lazily
 from chunkfold.running.kept_blocks import ledger_of
 from chunkfold.running.on_cluster import OnCluster
+from chunkfold.running.progress_shown import progress_shown
 from chunkfold.running.ready import chosen_client, in_this_process, ready
+from chunkfold.running.remarks import warn_user
 from chunkfold.running.run import Run
 from chunkfold.running.streaming import Sink
 from chunkfold.sources.cf_packing import not_applied
 from chunkfold.sources.data_arrays import is_of_xarray
+from chunkfold.tracebacks import traceback_cut
 
 
+@traceback_cut
 @with_options
 def reduce(
     source: Any,
@@ -43,6 +46,7 @@ def reduce(
     *,
     labels: bool = False,
     compute: bool = True,
+    progress: bool | None = None,
     client: Client | None = None,
     on_event: OnEvent | None = None,
     **options: Unpack[Keywords],
@@ -68,6 +72,9 @@ def reduce(
         False: plan only, and return an array of Dask's that whoever computes it carries the plan
         out with; or xarray's of one, where the source is xarray's, with `labels`, and of groups.
         `docs/results.md` says how.
+    progress
+        Whether to show how far the run is: on standard error, or below a notebook's cell. None: in
+        terminals and notebooks, once it has taken a second, unless there is `on_event`.
     client
         Cluster to run on. None: the current distributed client, or, without one, this process
         and its first device.
@@ -90,14 +97,17 @@ def reduce(
         from chunkfold.datasets import reduce_dataset
 
         given: dict[str, Any] = {"client": client, "on_event": on_event, **options}
+        given["progress"] = progress
         return reduce_dataset(source, op, compute=compute, **given)
     asked = _checked(source, op, options)
     if not compute:
         return lazily(asked, client, on_event, labels=labels)
-    run = _started(asked, client, on_event)
-    return run.labelled() if labels else run.result()
+    with progress_shown(progress, on_event) as heard:
+        run = _started(asked, client, heard)
+        return run.labelled() if labels else run.result()
 
 
+@traceback_cut
 @with_options
 def submit(
     source: Any,
@@ -127,6 +137,7 @@ def submit(
     return _started(_checked(source, op, options), client, on_event)
 
 
+@traceback_cut
 @with_options
 def plan(
     source: Any,
@@ -207,6 +218,7 @@ def _asked(source: Any, op: Op | Sequence[Op] | Questions, options: Keywords) ->
     return source
 
 
+@traceback_cut
 def stream(
     request: Request, sink: Sink, *, client: Client | None = None, on_event: OnEvent | None = None
 ) -> Run:
@@ -239,9 +251,9 @@ def _checked(source: Any, op: Op | Sequence[Op] | Questions, options: Keywords) 
     # xarray has unpacked its arrays when it opened them, or was asked not to.
     stored = request.sources if request.data_arrays is None else ()
     for message in not_applied(stored, "mask_and_scale=True", mask_and_scale=unpacks):
-        warnings.warn(message, PackedWarning, stacklevel=3)
+        warn_user([PackedWarning(message)])
     folded = [one.bound().accumulator for one in request.together]
     for each, value in itertools.product(folded, (np.nan, -0.0)):
         if message := depends_on_order_of(each, value):
-            warnings.warn(message, LawsWarning, stacklevel=3)
+            warn_user([LawsWarning(message)])
     return found

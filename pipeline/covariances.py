@@ -31,6 +31,7 @@ from chunkfold.sources.dask_source import DaskSource
 from chunkfold.sources.data_arrays import data_arrays
 from chunkfold.sources.opening import open_source
 from chunkfold.sources.source import Source
+from chunkfold.tracebacks import traceback_cut
 
 MOST_CHANNELS = 512
 """Most channels: the sums of every pair are kept."""
@@ -39,6 +40,7 @@ READ_BYTES = 32 << 20
 _WIDE = np.dtype(np.float64)
 
 
+@traceback_cut
 def cov(
     source: Any,
     axis: int | str = 0,
@@ -103,6 +105,7 @@ def cov(
     return _matrix(gram, value)
 
 
+@traceback_cut
 def corrcoef(
     source: Any,
     axis: int | str = 0,

@@ -33,7 +33,7 @@ from chunkfold.planning.questions import (
 from chunkfold.sources.axis_names import instead
 from chunkfold.sources.data_arrays import is_of_xarray
 
-_OF_RUNS = ("compute", "client", "on_event")
+_OF_RUNS = ("compute", "progress", "client", "on_event")
 """Keywords of `reduce` that are no options."""
 _SEL = ("sel", "sel_method", "sel_tolerance")
 _ALLOWED_FOR_TIMES = (

@@ -82,6 +82,10 @@ __all__ = [
 ]
 
 
+TRACEBACK = "CHUNKFOLD_TRACEBACK"
+"""A variable: where it is set, errors show where in chunkfold they were raised."""
+
+
 class PackedWarning(UserWarning):
     """Stored numbers are reduced that stand for others."""
 

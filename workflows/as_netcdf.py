@@ -112,11 +112,12 @@ def dataset_of(results: Results) -> xarray.Dataset:
             attributes = {key: _attribute(value) for key, value in said.items()}
             for called, values in _known(name.replace("/", "_"), np.asarray(part)):
                 made[called] = (part.dims, values, attributes)
-    coords: dict[Any, Any] = dict(results.as_xarray().coords)
+    along = results.to_xarray().coords
+    coords: dict[Any, Any] = {name: one for name, one in along.items() if name not in made}
     for label in results.plan.labels:
         if label.intervals is not None:  # which NetCDF has no type for
             coords[label.axis] = (label.axis, label.groups, dict(label.attrs))
-    return xarray.Dataset(made, coords)
+    return xarray.Dataset(made, coords).set_coords([name for name in made if name in along])
 
 
 def _known(name: str, values: np.ndarray) -> list[tuple[str, np.ndarray]]:

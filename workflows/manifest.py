@@ -18,17 +18,17 @@ import numpy as np
 
 from chunkfold.redaction import shown_address, without_secrets
 from chunkfold.running.run import Run
+from chunkfold.running.tally import Tally
 from chunkfold.sources.source import Source
 from chunkfold.workflows.as_json import json_text, jsonable
 from chunkfold.workflows.outputs import staged
-from chunkfold.workflows.results import device_json, run_facts
-from chunkfold.workflows.tally import Tally
+from chunkfold.workflows.results import described_labels, device_json, run_facts
 
 VERSION = 1
 """The version of the format of manifests."""
 _PACKAGES = ("chunkfold", "dask", "distributed", "numcodecs", "numpy", "pyopencl", "zarr")
 _OF_DEVICE = ("name", "kind", "platform", "driver", "opencl", "hardware")
-_MOST_VALUES = 64
+_MOST_VALUES = 1024
 """The most values of a result that the manifest itself has."""
 
 
@@ -129,6 +129,8 @@ def _run_entry(run: Run) -> dict[str, Any]:
     return {
         "sources": [_source_entry(source) for source in run.plan.sources],
         "results": {name: _summary(value) for name, value in run.values.items()},
+        "labels": _labels(run) if run.values else {},
+        "plan": str(run.plan),
         **found,
         "levels": run.plan.tree.height,
         "memory_bound": run.plan.memory.total,
@@ -140,6 +142,13 @@ def _run_entry(run: Run) -> dict[str, Any]:
             device | entry for device, entry in zip(devices, found["devices"], strict=True)
         ],
     }
+
+
+def _labels(run: Run) -> dict[str, Any]:
+    """Describe the labels of results; of several questions by their names."""
+    told = {name: described_labels(one.results, _MOST_VALUES) for name, one in run.answers.items()}
+    found: dict[str, Any] = told.get("", told)
+    return found
 
 
 def _source_entry(source: Source) -> dict[str, Any]:
@@ -159,13 +168,17 @@ def metadata_hash(source: Source) -> str:
 
 
 def _summary(value: Any) -> Any:
-    """Return a result, or of a large one its dtype, shape and hash."""
+    """Return a result, or of a large one its dtype, shape, extremes and hash."""
     array = np.asarray(value)
     if array.size <= _MOST_VALUES:
         return jsonable(value)
+    ends = {}
+    if array.dtype.kind in "iuf" and not np.isnan(array).all():
+        ends = {"low": jsonable(np.nanmin(array)), "high": jsonable(np.nanmax(array))}
     content = repr(array.tolist()).encode() if array.dtype.hasobject else array.tobytes()
     return {
         "dtype": str(array.dtype),
         "shape": list(array.shape),
+        **ends,
         "sha256": hashlib.sha256(content).hexdigest(),
     }

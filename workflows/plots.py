@@ -1,31 +1,105 @@
-"""Plots of measurements, for talks and reports."""
+"""Pictures of results and of measurements, in files and in terminals."""
 
 from __future__ import annotations
 
 import importlib.util
+import io
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from chunkfold.errors import PlanError
+from chunkfold.results.as_xarray import array_of
+from chunkfold.results.drawing import draw
+from chunkfold.results.pictures import Drawable
+from chunkfold.results.result import Result
+from chunkfold.workflows.describe import Description
+from chunkfold.workflows.outputs import check_writable, staged
+from chunkfold.workflows.terminal_pictures import show_picture, shows_pictures
 
+TERMINAL = "-"
+"""The name of the terminal among files."""
+_WIDTH = 8.0
+"""Inches of a picture."""
 _HIGHLIGHT, _OTHER, _LINE, _INK = "#d1495b", "#8d99ae", "#2b2d42", "#2b2d42"
 
 
-def check_plot(path: Path) -> None:
-    """Find out whether a plot of that name can be drawn here.
+def check_plot(path: str | Path | None, *needed: str, overwrite: bool = False) -> None:
+    """Find out before the work starts whether a picture of that name can be drawn and written.
+
+    Parameters
+    ----------
+    path
+        A file; "-": the terminal; None: nowhere.
+    needed
+        Packages that are needed beside matplotlib.
 
     Raises
     ------
     PlanError
-        If matplotlib is missing, or does not know the file's ending.
+        If a package is missing, matplotlib does not know the file's ending, the file cannot be
+        written, or the terminal shows no pictures.
     """
-    if importlib.util.find_spec("matplotlib") is None:
-        raise PlanError("--plot needs matplotlib: pip install matplotlib")
+    if path is None:
+        return
+    lacking = [name for name in ("matplotlib", *needed) if importlib.util.find_spec(name) is None]
+    if lacking:
+        raise PlanError(f"a picture needs {' and '.join(lacking)}: pip install 'chunkfold[plot]'")
+    if str(path) == TERMINAL:
+        if not shows_pictures():
+            raise PlanError(
+                "standard output is no terminal that is known to show pictures, as kitty, iTerm2, "
+                "WezTerm and Ghostty do: name a file, as map.png"
+            )
+        return
     known = _figure((1, 1)).canvas.get_supported_filetypes()
-    if path.suffix[1:] not in known:
+    if Path(path).suffix[1:] not in known:
         raise PlanError(f"--plot {path}: no such kind of picture; use one of {', '.join(known)}")
+    check_writable(path, overwrite=overwrite)
+
+
+def save_plot(
+    path: str | Path | None, found: Callable[[], Drawable], *, overwrite: bool = False
+) -> None:
+    """Draw what a function finds to a file, or to the terminal (`TERMINAL`); None: nowhere.
+
+    Raises
+    ------
+    PlanError
+        If they cannot be drawn.
+    """
+    if path is None:
+        return
+    figure = _figure((_WIDTH, _WIDTH))
+    draw(found(), figure)
+    if str(path) == TERMINAL:
+        made = io.BytesIO()
+        figure.savefig(made, format="png")
+        show_picture(made.getvalue())
+        return
+    with staged(path, overwrite=overwrite) as there:
+        figure.savefig(there, dpi=150)
+
+
+def drawable(answers: Mapping[str, Any]) -> Drawable:
+    """Return the results of a run's questions as they are drawn; those of one without its name."""
+    found = {
+        name: {op: one.to_xarray() for op, one in answer.results.items()}
+        for name, answer in answers.items()
+    }
+    return found.get("", found)
+
+
+def histograms(descriptions: Sequence[Description]) -> Drawable:
+    """Return the histograms of arrays that were described, as they are drawn."""
+    found = {}
+    for one in descriptions:
+        if len(bins := one.statistics.get("histogram", ())):
+            name = one.name.rpartition("/")[2]
+            parts = {field: Result(field, bins[field], ("bin",), {}) for field in bins.dtype.names}
+            found[name] = array_of(Result(name, bins, ("bin",), {}, parts=parts))
+    return found
 
 
 def bar_chart(
@@ -62,7 +136,6 @@ def bar_chart(
         axes.set_xlabel(unit, fontsize=8)
         axes.tick_params(labelsize=8, length=0)
         axes.spines[["top", "right", "left"]].set_visible(False)
-    figure.tight_layout()
     figure.savefig(path)
 
 
@@ -80,6 +153,6 @@ def _figure(inches: tuple[float, float]) -> Any:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=inches)
+    figure = Figure(figsize=inches, layout="constrained")
     FigureCanvasAgg(figure)
     return figure

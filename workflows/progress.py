@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import html
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -22,15 +24,18 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from chunkfold.events import Event, OnEvent, RunStarted, Waiting, WorkerRetired
+from chunkfold.events import Event, OnEvent, RunFinished, RunStarted, Waiting, WorkerRetired
 from chunkfold.printable import printable
+from chunkfold.running.tally import Tally
 from chunkfold.units import size_text
 from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.results import event_json
-from chunkfold.workflows.tally import Tally
 
 LOG_EVERY_S = 10.0
 """Pause between lines where there is no terminal: short runs leave none."""
+_MOMENT_S = 1.0
+"""Runs that take less show nothing where Python's callers started them."""
+_CELL_EVERY_S = 0.3
 _FIGURES = 46
 """Columns of a terminal that the figures behind a bar take, at most."""
 _LONG_BAR, _SHORT_BAR = 40, 12
@@ -47,8 +52,13 @@ class _Rate(ProgressColumn):
 
 
 @contextmanager
-def byte_bar(console: Console, label: str, total: int | None) -> Iterator[Progress]:
-    """Show one bar that counts bytes; only where the console is a terminal."""
+def byte_bar(
+    console: Console, label: str, total: int | None, *, later: bool = False
+) -> Iterator[Progress]:
+    """Show one bar that counts bytes; only where the console is a terminal.
+
+    With `later` it is shown once somebody starts it, and goes in the end.
+    """
     columns = (
         TextColumn("[bold]{task.description}"),
         BarColumn(_LONG_BAR if console.width > 2 * _FIGURES + _LONG_BAR else _SHORT_BAR),
@@ -57,10 +67,87 @@ def byte_bar(console: Console, label: str, total: int | None) -> Iterator[Progre
         TimeRemainingColumn(),
         TextColumn("{task.fields[note]}"),
     )
-    bar = Progress(*columns, console=console, disable=not console.is_terminal)
-    with bar:
+    bar = Progress(*columns, console=console, disable=not console.is_terminal, transient=later)
+    with nullcontext() if later else bar:
         bar.add_task(label, total=total, note="")
-        yield bar
+        try:
+            yield bar
+        finally:
+            bar.stop()
+
+
+@contextmanager
+def library_progress(asked: bool) -> Iterator[OnEvent]:
+    """Yield a subscriber for runs that Python's callers started, below a cell or in a terminal.
+
+    It shows nothing of runs that end within a second; and where there is neither, and nobody
+    `asked` for it.
+    """
+    shell, console = _notebook(), Console(stderr=True, highlight=False, emoji=False)
+    if shell is not None:
+        yield _Cell(shell).hear
+    elif console.is_terminal:
+        with byte_bar(console, "fold", None, later=True) as bar:
+            yield _after_a_moment(_Lanes(bar).hear, bar.start)
+    elif asked:
+        yield _Lines(console).hear
+    else:
+        yield lambda _: None
+
+
+def _notebook() -> Any:
+    """Return IPython's display of a notebook, if this process runs one."""
+    python = sys.modules.get("IPython")
+    shell = None if python is None else python.get_ipython()
+    if shell is None or type(shell).__name__ == "TerminalInteractiveShell":
+        return None
+    from IPython import display
+
+    return display
+
+
+def _after_a_moment(hear: OnEvent, start: Callable[[], None]) -> OnEvent:
+    """Return a subscriber that starts something once a run takes long."""
+    began, started = time.monotonic(), False
+
+    def both(event: Event) -> None:
+        nonlocal started
+        if not started and time.monotonic() - began > _MOMENT_S:
+            started = True
+            start()
+        hear(event)
+
+    return both
+
+
+class _Cell:
+    """A bar below a notebook's cell; text where no HTML is shown."""
+
+    def __init__(self, display: Any) -> None:
+        self._display = display
+        self._handle: Any = None
+        self._tally, self._last = Tally(), time.monotonic() + _MOMENT_S - _CELL_EVERY_S
+
+    def hear(self, event: Event) -> None:
+        self._tally.hear(event)
+        run, now = self._tally.run, time.monotonic()
+        if run is None or (now - self._last < _CELL_EVERY_S and not isinstance(event, RunFinished)):
+            return
+        if isinstance(event, RunFinished) and self._handle is None:
+            return
+        self._last = now
+        done, whole = self._tally.nbytes, run.nbytes
+        ended = "" if not isinstance(event, RunFinished) else f" in {event.seconds:.1f} s"
+        told = f"{_title(run)}: {size_text(done)} of {size_text(whole)}{ended}"
+        shown = {
+            "text/plain": told,
+            "text/html": f'<progress value="{done / max(1, whole):.3f}"></progress> '
+            f"{html.escape(printable(told))}",
+        }
+        if self._handle is None:
+            self._handle = self._display.display(shown, raw=True, display_id=True)
+        else:
+            self._handle.update(shown, raw=True)
 
 
 @contextmanager

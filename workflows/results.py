@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from chunkfold.events import Event, RunFinished
 from chunkfold.kernels import Device
 from chunkfold.kernels.device.capabilities import CAPABILITIES
 from chunkfold.planning.plan import Plan
+from chunkfold.results.result import Result
 from chunkfold.results.results import Results
 from chunkfold.running.run import Run
 from chunkfold.worker.block_report import DeviceReport, LedgerReport
@@ -50,17 +52,35 @@ def _groups_of_each(plan: Plan) -> dict[str, Any]:
 
 def labels_json(results: Results) -> dict[str, Any]:
     """Describe what results are called and measured by; nothing where no axis has a name."""
-    if not results.dims:
-        return {}
+    return {"labels": described_labels(results)} if results.dims else {}
+
+
+def described_labels(results: Results, most: int = sys.maxsize) -> dict[str, Any]:
+    """Describe dtypes, axes, attributes of results, and coordinates that have `most` values."""
     along = {name: one for result in results.values() for name, one in result.coordinates.items()}
     named = {
         name: {"dims": list(one.dims), "values": jsonable(one.values), "attrs": jsonable(one.attrs)}
         for name, one in along.items()
+        if one.values.size <= most
     }
     each = {
-        op: {"dims": list(one.dims), "attrs": jsonable(one.attrs)} for op, one in results.items()
+        op: {
+            "dims": list(one.dims),
+            "dtype": str(one.dtype),
+            "attrs": jsonable(one.attrs),
+            **_fields_json(one),
+        }
+        for op, one in results.items()
     }
-    return {"labels": {"results": each, "coordinates": named}}
+    return {"results": each, "coordinates": named}
+
+
+def _fields_json(result: Result) -> dict[str, Any]:
+    """Describe what the fields of records are measured by."""
+    if not result.parts:
+        return {}
+    parts = {name.rpartition("/")[2]: one for name, one in result.parts.items()}
+    return {"fields": {field: jsonable(one.attrs) for field, one in parts.items()}}
 
 
 def skipped_json(skipped: Skipped) -> list[dict[str, Any]]:

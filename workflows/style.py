@@ -15,10 +15,10 @@ from chunkfold.kernels.catalogue.finish_functions import BIN
 from chunkfold.kernels.tuning.reasons import Reason
 from chunkfold.plural import counted
 from chunkfold.printable import printable
+from chunkfold.results.density import extent, heights
 from chunkfold.units import size_text
 from chunkfold.worker.block_report import DeviceReport, LedgerReport, distinct_names
 from chunkfold.workflows.consoles import err, lines, out
-from chunkfold.workflows.density import extent, heights
 
 if TYPE_CHECKING:
     from chunkfold.running.run import Run

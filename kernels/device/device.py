@@ -8,6 +8,7 @@ import socket
 import uuid
 from dataclasses import dataclass
 from functools import cache
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,22 @@ class Device:
 
     def __repr__(self) -> str:
         return f"<Device {self.spec} {self.name!r} {self.uuid}>"
+
+    def _repr_html_(self) -> str:
+        """Show what it claims, as a notebook does."""
+        told = {
+            "spec": self.spec,
+            "platform": f"{self.platform}, driver {self.driver}",
+            "OpenCL": ".".join(map(str, self.version)),
+            "compute units": f"{self.compute_units:,}",
+            "memory": f"{self.global_bytes / 2**30:.1f} GiB",
+            "float64": "yes" if self.fp64 else "no",
+            "uuid": self.uuid,
+        }
+        rows = "".join(
+            f"<tr><td>{what}</td><td>{escape(one)}</td></tr>" for what, one in told.items()
+        )
+        return f"<div><b>chunkfold.Device</b> {escape(self.name)}<table>{rows}</table></div>"
 
 
 def describe(handle: cl.Device, index: int) -> Device:

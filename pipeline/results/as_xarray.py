@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from chunkfold.results.result import as_array
 
@@ -20,8 +22,7 @@ def array_of(result: Result) -> xarray.DataArray | xarray.Dataset:
     xr = needed()
     if result.parts:
         made = {name.rpartition("/")[2]: array_of(one) for name, one in result.parts.items()}
-        fields: xarray.Dataset = xr.Dataset(made)
-        return fields
+        return with_edges(xr.Dataset(made), [""])
     coords = {name: _variable(one) for name, one in result.coordinates.items()}
     values = as_array(result.values)
     array: xarray.DataArray = xr.DataArray(
@@ -41,7 +42,21 @@ def dataset_of(results: Mapping[str, Result], along: Mapping[str, Coordinate]) -
         for name, part in (one.parts or {one.name: one}).items():
             made[name.replace("/", "_")] = (part.dims, as_array(part.values), dict(part.attrs))
     coords = {name: _variable(one) for name, one in along.items() if name not in made}
-    dataset: xarray.Dataset = xr.Dataset(made, coords)
+    prefixes = [f"{one.name.replace('/', '_')}_" for one in results.values() if one.parts]
+    return with_edges(xr.Dataset(made, coords), prefixes)
+
+
+def with_edges(dataset: xarray.Dataset, prefixes: Sequence[str]) -> xarray.Dataset:
+    """Make the edges of histograms coordinates, and where they are bounded the middles of bins."""
+    for prefix in prefixes:
+        left, right = f"{prefix}left", f"{prefix}right"
+        if not {left, right} <= {*dataset.data_vars}:
+            continue
+        dataset = dataset.set_coords([left, right])
+        low, high = dataset[left], dataset[right]
+        (dim, *more), middle = low.dims, low / 2 + high / 2
+        if not more and dim not in dataset.coords and bool(np.isfinite(middle).all()):
+            dataset = dataset.assign_coords({dim: (dim, middle.values, dict(low.attrs))})
     return dataset
 
 

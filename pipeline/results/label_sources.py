@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from chunkfold.planning.plan import Plan
-from chunkfold.results.as_xarray import interval_index, needed
+from chunkfold.results.as_xarray import interval_index, needed, with_edges
 from chunkfold.results.averages import averaged, has_means
 from chunkfold.results.companions import Companions
 from chunkfold.results.coordinate import Coordinate
@@ -130,13 +130,17 @@ class OfXarray:
         xr = needed()
         if result.parts:
             fields = {name.rpartition("/")[2]: one for name, one in result.parts.items()}
-            return xr.Dataset({name: self.as_given(one) for name, one in fields.items()})
+            made = xr.Dataset({name: self.as_given(one) for name, one in fields.items()})
+            return with_edges(made, [""])
         values, attrs, name = (
             as_array(result.values),
             dict(result.attrs),
             self.held.arrays[0].name,
         )
-        made = xr.DataArray(values, self._along(result.dims), result.dims, name, attrs)
+        along = self._along(result.dims)
+        own = {dim: one for dim, one in result.coordinates.items() if dim in result.dims}
+        along |= {dim: one.values for dim, one in own.items() if dim not in self.held.dims}
+        made = xr.DataArray(values, along, result.dims, name, attrs)
         if result.labels is None:
             return made
         return made.assign_coords({one.axis: _coordinate(xr, one) for one in self.groups})

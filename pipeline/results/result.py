@@ -13,8 +13,12 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from chunkfold.results.coordinate import Coordinate
 from chunkfold.sources.dask_source import is_dask
+from chunkfold.tracebacks import traceback_cut
 
 if TYPE_CHECKING:
+    import os
+
+    import pandas as pd
     import xarray
 
 _ENDS = 3
@@ -28,8 +32,9 @@ _WIDTH = 70
 class Result(NDArrayOperatorsMixin):
     """The result of a reduction, with its name, axes, coordinates and attributes.
 
-    NumPy uses its values: `np.asarray(result)`, `np.sqrt(result)`, `result - 273.15`, and
-    `result[0]` are NumPy's.
+    NumPy uses its values: `np.asarray(result)`, `result > 3` and `result[0]` are NumPy's. What is
+    computed of results, as `result - 273.15` and `np.sqrt(result)`, is a `Result` with their
+    labels.
     """
 
     name: str
@@ -81,7 +86,7 @@ class Result(NDArrayOperatorsMixin):
         """The number of values."""
         return int(as_array(self.values).size)
 
-    def as_xarray(self) -> xarray.DataArray | xarray.Dataset:
+    def to_xarray(self) -> xarray.DataArray | xarray.Dataset:
         """Return it as xarray has it, coordinates and attributes too: a Dataset of records' fields.
 
         Raises
@@ -92,6 +97,67 @@ class Result(NDArrayOperatorsMixin):
         from chunkfold.results.as_xarray import array_of
 
         return array_of(self)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return it as a table of pandas', a row for each value; coordinates are its index.
+
+        Raises
+        ------
+        ImportError
+            If xarray, which brings pandas, is not installed.
+        """
+        from chunkfold.results.files import dataframe_of
+
+        return dataframe_of(self)
+
+    def to_netcdf(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write it to a NetCDF-4 file, whole or not at all (`chunkfold[netcdf]`).
+
+        Raises
+        ------
+        ImportError
+            If xarray or h5netcdf is not installed.
+        OutputError
+            If the file exists and is not to be overwritten, or cannot be written.
+        """
+        from chunkfold.results.files import write_one
+
+        write_one(self, path, ".nc", overwrite=overwrite)
+
+    def to_zarr(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write it to a Zarr group in a folder, whole or not at all; otherwise as `to_netcdf`."""
+        from chunkfold.results.files import write_one
+
+        write_one(self, path, ".zarr", overwrite=overwrite)
+
+    @traceback_cut
+    def plot(self, ax: Any = None, **given: Any) -> Any:
+        """Draw it by matplotlib, with its coordinates and units (`chunkfold[plot]`).
+
+        Two axes are a map; one is a line, or bars of groups; groups of maps are small multiples.
+        Quantiles are bands, histograms stand on the axis of their values.
+
+        Parameters
+        ----------
+        ax
+            Axes of matplotlib's to draw on; None: a new figure of `matplotlib.pyplot`.
+        given
+            Arguments of the function of matplotlib that draws, as `cmap` or `color`.
+
+        Returns
+        -------
+        Matplotlib's axes; an array of them if there are several panels.
+
+        Raises
+        ------
+        PlanError
+            If there is nothing to draw, or too much for one picture.
+        ImportError
+            If matplotlib or xarray is not installed.
+        """
+        from chunkfold.results.drawing import plotted
+
+        return plotted({self.name: self.to_xarray()}, ax, given)
 
     def tolist(self) -> Any:
         """Return the values as Python's."""
@@ -106,8 +172,12 @@ class Result(NDArrayOperatorsMixin):
         return values.copy() if copy and np.shares_memory(values, self.values) else values
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        plain = (one.values if isinstance(one, Result) else one for one in inputs)
-        return getattr(ufunc, method)(*plain, **kwargs)
+        plain = [one.values if isinstance(one, Result) else one for one in inputs]
+        if method != "__call__" or ufunc.nout > 1 or kwargs.keys() & {"out", "where"}:
+            return getattr(ufunc, method)(*plain, **kwargs)
+        from chunkfold.results.arithmetic import applied
+
+        return applied(ufunc, inputs, kwargs)
 
     def __getitem__(self, key: Any) -> Any:
         return self.values[key]

@@ -26,6 +26,7 @@ from chunkfold.sources.coordinate_texts import sel_text
 from chunkfold.sources.dask_source import is_dask
 from chunkfold.sources.dates import are_beyond
 from chunkfold.sources.source import Source
+from chunkfold.tracebacks import traceback_cut
 
 if TYPE_CHECKING:
     import xarray
@@ -62,7 +63,7 @@ class Results(Mapping[str, Result]):
     def _repr_html_(self) -> str:
         return "".join(one._repr_html_() for one in self.values())
 
-    def as_xarray(self) -> xarray.Dataset:
+    def to_xarray(self) -> xarray.Dataset:
         """Return them as one Dataset, with everything that comes along.
 
         The fields of records are arrays of their own, as `histogram_count`.
@@ -75,6 +76,13 @@ class Results(Mapping[str, Result]):
         from chunkfold.results.as_xarray import dataset_of
 
         return dataset_of(self, self._coordinates)
+
+    @traceback_cut
+    def plot(self, ax: Any = None, **given: Any) -> Any:
+        """Draw them below each other, as `Result.plot` does each."""
+        from chunkfold.results.drawing import plotted
+
+        return plotted({op: one.to_xarray() for op, one in self.items()}, ax, given)
 
     @property
     def source(self) -> Source:

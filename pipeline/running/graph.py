@@ -110,7 +110,7 @@ def _given(plan: Plan, arrays: Mapping[str, Array], *, labels: bool) -> Any:
     if isinstance(results.labels, OfXarray):
         found = {op: results.labels.as_given(one) for op, one in results.items()}
     elif labels or plan.grouping is not None:
-        found = {op: one.as_xarray() for op, one in results.items()}
+        found = {op: one.to_xarray() for op, one in results.items()}
     return next(iter(found.values())) if plan.options.single else dict(found)
 
 
@@ -159,7 +159,7 @@ class TaskGraph:
             )
             along += tuple((size,) for size in like.shape[1:])
             meta = np.empty((0,) * len(along), like.dtype)
-            made[statistic.name] = in_order(self.plan, Array(graph, name, along, meta=meta))
+            made[statistic.name] = _even(in_order(self.plan, Array(graph, name, along, meta=meta)))
         return made
 
     def _like(self, statistic: Statistic) -> np.ndarray:
@@ -195,6 +195,16 @@ class TaskGraph:
             layer |= combined
             roots[Root(tiles, int(elements[slice(*tiles)].sum()))] = root
         return layer, roots
+
+
+def _even(array: Array) -> Array:
+    """Return an array whose chunks are alike along each axis but for the last: as Zarr stores."""
+    uneven = {
+        n: max(sizes)
+        for n, sizes in enumerate(array.chunks)
+        if {*sizes[:-1]} - {sizes[0]} or sizes[-1:] > sizes[:1]
+    }
+    return array.rechunk(uneven) if uneven else array
 
 
 def _combines(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import uuid
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,6 +22,7 @@ from chunkfold.planning.workers import Terms
 from chunkfold.running.backend import Backend, InProcess
 from chunkfold.running.kept_blocks import ledger_of
 from chunkfold.running.on_cluster import OnCluster
+from chunkfold.running.remarks import warn_user
 from chunkfold.settings import WAITS, wait_seconds
 from chunkfold.sources.dask_source import DaskSource
 from chunkfold.sources.source import Source
@@ -55,7 +55,7 @@ def ready(asked: Request | Plan, client: Client | None) -> Ready:
     request = request_of(asked)
     chosen = check_terms(client, request.sources)
     if client is None and chosen is not None and (here := in_this_process(request, chosen)):
-        warnings.warn(here, PlaceWarning, stacklevel=4)
+        warn_user([PlaceWarning(here)])
         chosen = None
     backend: Backend = InProcess() if chosen is None else OnCluster(chosen)
     run, planned = uuid.uuid4().hex[:12], _planning(asked)

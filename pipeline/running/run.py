@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from html import escape
 from typing import Any
 
 import numpy as np
 
 from chunkfold.bad_chunks import Skipped
 from chunkfold.errors import PlanError
+from chunkfold.plural import counted
+from chunkfold.printable import printable
 from chunkfold.results.results import Results
 from chunkfold.running.answers import Answer
 from chunkfold.running.execution import Execution
 from chunkfold.running.remarks import memory_told, nan_told, skipped_told, waits_told, warn_user
+from chunkfold.running.tally import Tally
 from chunkfold.stores.requests import Requests
+from chunkfold.tracebacks import traceback_cut
+from chunkfold.units import size_text
 from chunkfold.worker.block_report import Attempts, DeviceReport, LedgerReport
 
 
@@ -27,6 +33,7 @@ class Run:
         """What happened so far; grows until the run has ended."""
         self._execution, self._warned = execution, False
 
+    @traceback_cut
     def result(self, timeout: float | None = None) -> Any:
         """Wait for the result, as `chunkfold.reduce` returns it without `labels`.
 
@@ -42,6 +49,7 @@ class Run:
         self._wait(timeout)
         return self._each(lambda answer: answer.given)
 
+    @traceback_cut
     def labelled(self, timeout: float | None = None) -> Any:
         """Wait for the result, and return it with its labels; several by op; otherwise as `result`.
 
@@ -95,12 +103,14 @@ class Run:
         }
 
     @property
+    @traceback_cut
     def answers(self) -> Mapping[str, Answer]:
         """Results of each question, by its name; "" if it is one. Waits as `result` does."""
         self._wait(None)
         return self._execution.answers
 
     @property
+    @traceback_cut
     def results(self) -> Results:
         """Results by name, with their labels; waits as `result` does.
 
@@ -187,6 +197,32 @@ class Run:
             skipped = skipped_told(self.skipped, self.plan.layout.elements)
             warn_user([*self._remarks("skipna=True"), *skipped])
 
+    @property
+    def _state(self) -> str:
+        return "running" if not self.done() else "failed" if self._execution.error else "done"
+
     def __repr__(self) -> str:
-        state = "running" if not self.done() else "failed" if self._execution.error else "done"
-        return f"<Run {self.id} of {', '.join(self.plan.result_names)}: {state}>"
+        return f"<Run {self.id} of {', '.join(self.plan.result_names)}: {self._state}>"
+
+    def _repr_html_(self) -> str:
+        """Show how far it is, and what devices did, as a notebook does."""
+        tally = Tally()
+        for event in list(self.events):
+            tally.hear(event)
+        whole = 1 if tally.run is None else tally.run.nbytes
+        error = self._execution.error
+        lines = [f"{size_text(tally.nbytes)} of {size_text(whole)}"] if not self.done() else []
+        lines += [] if error is None else [f"{type(error).__name__}: {error}"]
+        lines += [f"{self.seconds:.2f} s"] if self.done() else []
+        lines += [
+            f"{one.device.spec}: {counted(one.blocks, 'block')}, {size_text(one.nbytes)}"
+            for one in self.profile.values()
+        ]
+        far = 1.0 if self.done() and error is None else tally.nbytes / max(1, whole)
+        names = ", ".join(self.plan.result_names)
+        told = f"of {names} of {self.plan.name}: {self._state}"
+        return (
+            f"<div><b>chunkfold.Run</b> {escape(printable(told))}<br>"
+            f'<progress value="{far:.3f}"></progress><br>'
+            f"{'<br>'.join(escape(printable(line)) for line in lines)}</div>"
+        )

@@ -17,6 +17,7 @@ from chunkfold.sources.joined_values import Stored
 from chunkfold.sources.opening import open_source
 from chunkfold.sources.reordered_source import reordered
 from chunkfold.sources.source import Source
+from chunkfold.tracebacks import traceback_cut
 
 _PACKED = (*SCALING, *MISSING, "_Unsigned")
 """Attributes by which numbers are others than what is stored: where there is none, they are not."""
@@ -26,6 +27,7 @@ _AT_ONCE = 16
 """Sources that are opened at the same time: most of it is waiting for stores."""
 
 
+@traceback_cut
 def concatenate(
     sources: Iterable[Any],
     axis: int | str = 0,

@@ -254,7 +254,7 @@ def test_resampling_is_of_what_is_selected_and_goes_with_other_labels(stored: Pa
     want = by_pandas(made().air[40:200], ["land"], ["lon"], span="QS")
     assert got.dims == ("time", "land", "lon")
     assert [*got.labels] == ["time", "land"]
-    alike(got.as_xarray(), want.rename("mean"))
+    alike(got.to_xarray(), want.rename("mean"))
     closed = TimeResampler("YS", closed="right", label="right")
     want = opened.air.compute().resample(time="YS", closed="right", label="right").sum()
     alike(opened.air.chunkfold.sum("time", resample={"time": closed}), want)

@@ -148,7 +148,7 @@ def test_several_quantiles_make_a_last_axis_with_their_values():
     source = zarr.create_array(store={}, data=x, chunks=(5, 3), dimension_names=["time", "x"])
     found = cf.reduce(source, cf.quantile([0.1, 0.9]), axis="time", labels=True)
     assert (found.dims, found.shape) == (("x", "quantile"), (6, 2))
-    assert found.as_xarray()["quantile"].values.tolist() == [0.1, 0.9]
+    assert found.to_xarray()["quantile"].values.tolist() == [0.1, 0.9]
 
 
 def test_what_is_too_large_is_refused(monkeypatch, way: str):

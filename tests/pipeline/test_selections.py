@@ -95,11 +95,11 @@ def test_labels_are_those_selected_in_the_order_of_the_selection(kind: str, stor
     source = source.load() if kind == "memory" else source
     want = ds["data"].isel(time=[9, 0, 4], lat=slice(None, None, -1), lon=slice(4)).max("lon")
     found = cf.reduce(source, "max", axis="lon", selection=selection, labels=True)
-    found = found.as_xarray() if isinstance(found, cf.Result) else found
+    found = found.to_xarray() if isinstance(found, cf.Result) else found
     xr.testing.assert_equal(found.drop_vars("height", errors="ignore"), want)
     with_height = cf.reduce(store / "data", "max", axis="time", selection=selection, labels=True)
     height = selected(np.arange(90.0).reshape(9, 10), selection[1:])
-    np.testing.assert_array_equal(with_height.as_xarray()["height"], height)
+    np.testing.assert_array_equal(with_height.to_xarray()["height"], height)
 
 
 @pytest.mark.parametrize(

@@ -118,10 +118,10 @@ def test_they_make_a_last_axis_of_ranks_and_keep_what_elements_are():
     )
     found = cf.reduce(source, ["top3", "argbottom3"], axis="time", labels=True)
     assert (found["top3"].dims, found["top3"].shape) == (("x", "rank"), (6, 3))
-    assert found.as_xarray()["rank"].values.tolist() == [1, 2, 3]
+    assert found.to_xarray()["rank"].values.tolist() == [1, 2, 3]
     assert found["top3"].attrs["units"] == "K"
     assert "units" not in found["argbottom3"].attrs
-    several = cf.reduce(source, ["top2", "bottom3"], labels=True).as_xarray()
+    several = cf.reduce(source, ["top2", "bottom3"], labels=True).to_xarray()
     assert dict(several.sizes) == {"top2_rank": 2, "bottom3_rank": 3}
     lazy = cf.reduce(source, "top3", axis="time", compute=False)
     assert lazy.shape == (6, 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -108,11 +109,11 @@ def test_axes_are_named_by_dim_in_any_order(ds: xr.Dataset):
 
 
 def test_reductions_that_are_no_methods_are_told(ds: xr.Dataset):
-    with pytest.raises(AttributeError, match=r"no method 'median': write .reduce\('median', dim\)"):
-        ds.whole.chunkfold.median("time")
+    with pytest.raises(AttributeError, match=r"no method 'p95': write .reduce\('p95', dim\)"):
+        ds.whole.chunkfold.p95("time")
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         ds.whole.chunkfold.nothing  # noqa: B018
-    assert not hasattr(ds.whole.chunkfold, "_repr_html_")
+    assert not hasattr(ds.whole.chunkfold, "_repr_png_")
 
 
 def test_nan_are_left_out_unless_it_is_said(ds: xr.Dataset):
@@ -396,3 +397,38 @@ def test_a_dataset_without_arrays_is_asked_nothing_wrong():
         cf.reduce(empty, {"a": cf.ask("mean")}, foo=1)
     with pytest.raises(PlanError, match="no axis 0; it has no axes"):
         cf.reduce(empty, "mean", axis=0)
+
+
+def test_positions_of_extremes_have_their_coordinates(ds: xr.Dataset):
+    for name in ("plain", "packed"):
+        for dim in ("time", "lat"):
+            for op in ("idxmin", "idxmax"):
+                got = getattr(ds[name].chunkfold, op)(dim)
+                want = getattr(ds[name].load(), op)(dim)
+                np.testing.assert_array_equal(got, want)
+                assert got.name == want.name
+    assert set(ds[["plain", "whole"]].chunkfold.idxmax("time").data_vars) == {"plain", "whole"}
+    gaps = xr.DataArray([[1.0, np.nan]], {"day": np.array(["2001-01-01"], "M8[ns]")}, ("day", "x"))
+    assert np.isnat(gaps.chunkfold.idxmin("day")).values.tolist() == [False, True]
+    for dim in ("lon", None, ["time", "lat"]):
+        with pytest.raises(PlanError, match="name one axis that has a coordinate"):
+            ds["plain"].chunkfold.idxmax(dim)
+
+
+def test_quantiles_have_their_ranks(ds: xr.Dataset):
+    held = ds["plain"].load()
+    for q in (0.25, [0.1, 0.5]):
+        got, want = ds["plain"].chunkfold.quantile(q, "time"), held.quantile(q, "time")
+        np.testing.assert_allclose(got.transpose(*want.dims), want, rtol=1e-6)
+        assert got["quantile"].values.tolist() == want["quantile"].values.tolist()
+    np.testing.assert_allclose(ds["plain"].chunkfold.median("lat"), held.median("lat"), rtol=1e-6)
+
+
+def test_methods_say_what_they_take():
+    method = xr.DataArray([1.0]).chunkfold.mean
+    names = list(inspect.signature(method).parameters)
+    assert names[0] == "dim"
+    assert {"by", "groups", "weights", "keepdims"} < {*names}
+    assert "Return means" in method.__doc__
+    assert "Group elements by labels" in method.__doc__
+    assert set(names) <= {"dim", "given", *inspect.signature(cf.reduce).parameters}

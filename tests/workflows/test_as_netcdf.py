@@ -44,7 +44,7 @@ def test_a_netcdf_is_what_xarray_has_of_the_results(air: Path, tmp_path: Path, a
     by = {"by": xr.DataArray([1, 1, 2, 2, 5, 5], dims=["time"], name="part")}
     for given in ({}, by if axis == "time" else {"keepdims": True}):
         got, made = written(tmp_path / "o.nc", air, ["std", "max", "count"], axis=axis, **given)
-        xr.testing.assert_equal(made, got.as_xarray())
+        xr.testing.assert_equal(made, got.to_xarray())
         assert {op: made[op].attrs.get("units") for op in made} == {
             "std": "K", "max": "degC", "count": None,
         }  # fmt: skip

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from chunkfold.events import BlockProgress, RunStarted, Waiting, WorkerRetired
+from chunkfold.running.tally import Tally
 from chunkfold.workflows import progress
 from chunkfold.workflows.progress import run_progress
-from chunkfold.workflows.tally import Tally
 
 
 def folded(block: int, nbytes: int, *, done=False, worker="w", device="d", seconds=1.0):

@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 
 import chunkfold as cf
 from chunkfold.bad_chunks import BadChunk
-from chunkfold.kernels.catalogue.finish_functions import BIN
 from chunkfold.worker.block_report import BlockTimes, bounded_timeline
 from chunkfold.workflows.manifest import Record
-from chunkfold.workflows.report import svg
+from chunkfold.workflows.plots import drawable
+from chunkfold.workflows.report import figures
 from chunkfold.workflows.report.page import render
+from chunkfold.workflows.report.words import result_words
 from chunkfold.workflows.results import skipped_json
 
 pytestmark = pytest.mark.unoptimised
@@ -42,9 +43,13 @@ class Checked(HTMLParser):
     def handle_starttag(self, tag: str, attrs):
         assert tag not in ("script", "link", "img", "iframe")
         for name, value in attrs:
-            assert name not in ("src", "href", "style"), (tag, name)
+            assert name not in ("src", "href"), (tag, name)
             assert not name.startswith("on")
-            assert "://" not in (value or "") or name == "xmlns"
+            assert "://" not in (value or "") or name.startswith("xmlns")
+            held = value or ""
+            if name == "xlink:href":  # within the page, or a picture that is in it
+                assert held.startswith(("#", "data:image/png;base64,")), held[:40]
+            assert held.count("url(") == held.count("url(#")
         if tag not in VOID:
             self.open.append(tag)
 
@@ -52,7 +57,9 @@ class Checked(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_startendtag(self, tag: str, attrs):
-        assert tag in ("rect", "polygon")
+        assert tag in ("g", "path", "use", "image", "rect")
+        self.handle_starttag(tag, attrs)
+        self.open.pop()
 
     def handle_data(self, data: str):
         self.text += data
@@ -63,7 +70,7 @@ def reported(array: zarr.Array, ops, **asked) -> tuple[str, Record]:
     run.result()
     record = Record("<b>night</b> & day", {"op": ops}, {"a<i>": run})
     record.manifest = record.as_json()
-    return render(record), record
+    return render(record.manifest, {"a<i>": drawable(run.answers)}), record
 
 
 @pytest.mark.parametrize(
@@ -102,14 +109,14 @@ def test_a_page_says_what_was_left_out_and_retried():
     told["runs"]["a"]["retries"] = {"blocks": 3, "workers": [{"worker": "w", "reason": "r"}]}
     told |= {"status": "failed", "error": "ChunkError: <x>"}
     record.manifest = told
-    text = Checked(render(record)).text
+    text = Checked(render(record.manifest, {})).text
     for words in (
         "chunk c/0",
         "ValueError: <is> bad",
         "zstd",
         "1,234",
         "others",
-        "3 computed again, 1 workers",
+        "3 computed again, 1 worker retired",
         "ChunkError: <x>",
     ):
         assert words in " ".join(text.split())
@@ -161,55 +168,12 @@ def test_a_stage_is_busy_for_as_long_as_its_blocks_say(spans):
     blocks = [vars(times(began, seconds, 0.5)) for began, seconds, _ in spans]
     first = min(one["began"] for one in blocks)
     span = max(one["began"] + one["seconds"] for one in blocks) - first
-    busy = svg._occupancy(blocks, "fold_s", first, span)
+    busy = figures._occupancy(blocks, "fold_s", first, span)
     assert np.isclose(busy.mean() * span, 0.3 * len(blocks))
-    lanes = svg._lanes(blocks)
+    lanes = figures._lanes(blocks)
     for lane in {lane for lane, _ in lanes}:
         row = sorted((one["began"], one["seconds"]) for n, one in lanes if n == lane)
         assert all(b[0] >= a[0] + a[1] - 2e-3 for a, b in pairwise(row))
-
-
-def test_bars_are_as_high_as_counts():
-    bins = np.array([(0, 1, 5), (1, 2, 10), (2, 3, 0)], BIN)
-    heights = [float(h) for h in re.findall(r'height="([\d.]+)"><title>', svg.histogram(bins))]
-    assert heights == [80, 160, 0]
-
-
-def bars(page: str) -> np.ndarray:
-    """x, width and height of every bar of a histogram: (bars, 3)."""
-    found = re.findall(r'x="([\d.-]+)" y="[\d.]+" width="([\d.]+)" height="([\d.]+)"><title>', page)
-    return np.array(found, float)
-
-
-def test_bars_of_unequal_bins_are_areas_over_their_values():
-    bins = np.array([(0, 1, 5), (1, 3, 10), (5, 9, 10)], BIN)
-    x, width, height = bars(svg.histogram(bins)).T
-    unit = width[0]
-    np.testing.assert_allclose((x - 1) / unit, [0, 1, 5], atol=1e-3)
-    np.testing.assert_allclose(width / unit, [1, 2, 4], atol=1e-3)
-    np.testing.assert_allclose(height, [160, 160, 80])
-    assert x[-1] + width[-1] <= svg.WIDTH
-
-
-def test_even_values_make_no_steps_where_bins_change_their_width():
-    for values in (np.linspace(1, 100, 100_000), np.arange(1, 128).repeat(50)):
-        array = zarr.create_array({}, data=values)
-        page, _ = reported(array, ["histogram"])
-        _, width, height = bars(page)[1:-1].T  # those at the ends are cut
-        assert width.max() > 10 * width.min() or values.dtype.kind == "i"
-        assert height.min() > 0.9 * height.max()
-
-
-def test_bins_without_width_or_end_hide_no_others():
-    array = zarr.create_array({}, data=np.array([0.0] * 50 + [1.0, 2.0, 3.0] * 20 + [np.inf] * 7))
-    page, _ = reported(array, ["histogram"])
-    text = Checked(page).text
-    found = bars(page)
-    assert "inf to inf: 7" in text
-    assert len(found) == 4
-    assert (found[:, 2] > 1).all()
-    assert bars(svg.histogram(np.array([(0, 0, 5)], BIN)))[:, 1].max() <= svg.WIDTH
-    assert "<rect" not in svg.histogram(np.array([], BIN))
 
 
 def test_the_command_writes_one(tmp_path: Path, command: Callable):
@@ -219,3 +183,99 @@ def test_the_command_writes_one(tmp_path: Path, command: Callable):
     page = (tmp_path / "r.html").read_text()
     assert "49.5" in Checked(page).text
     assert "decode" in page
+
+
+@pytest.mark.parametrize("ending", ["nc", "json"])
+def test_a_manifest_makes_the_same_page_again(tmp_path: Path, command: Callable, ending: str):
+    values = np.random.default_rng(0).normal(280, 9, (6, 40, 50)).astype("f4")
+    array = zarr.create_array(
+        str(tmp_path / "a.zarr"), data=values, chunks=(2, 40, 50),
+        dimension_names=["t", "y", "x"], attributes={"units": "K"},
+    )  # fmt: skip
+    assert array.nbytes
+    words = ("--op", "mean,max", "--axis", "t", "--out", f"o.{ending}", "--manifest", "m.json")
+    command("reduce", "a.zarr", *words, "--report", "r.html", "--quiet", cwd=tmp_path)
+    page = (tmp_path / "r.html").read_text()
+    command("report", "m.json", cwd=tmp_path)
+    assert (tmp_path / "m.html").read_text() == page
+    assert page.count("<image") == 2 * 2 * 2  # maps and colour bars, wide and narrow
+    (tmp_path / f"o.{ending}").unlink()
+    command("report", "m.json", "n.html", cwd=tmp_path)
+    text = Checked((tmp_path / "n.html").read_text()).text
+    assert "40 of y, 50 of x: from " in text
+    assert str(values.max()) in text
+
+
+def test_small_results_are_in_the_manifest(tmp_path: Path, command: Callable):
+    zarr.create_array(str(tmp_path / "a.zarr"), data=np.arange(600.0).reshape(30, 20))
+    asks = ("--ask", "rows: --op p5,p95 --axis 1", "--ask", "all: --op histogram,mean")
+    words = ("--manifest", "m.json", "--report", "r.html", "--quiet")
+    command("reduce", "a.zarr", *asks, *words, cwd=tmp_path)
+    command("report", "m.json", cwd=tmp_path)
+    again = (tmp_path / "m.html").read_text()
+    assert again == (tmp_path / "r.html").read_text()
+    assert "rows_quantiles" in again
+    assert "all_histogram" in again
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("none.json",), "cannot be read"),
+        (("other.json",), "is no manifest of version 1"),
+        (("m.json", "page.pdf"), "ends in '.pdf'"),
+    ],
+)
+def test_what_is_no_manifest_is_refused(tmp_path: Path, command: Callable, words, told: str):
+    (tmp_path / "other.json").write_text("[]")
+    (tmp_path / "m.json").write_text('{"manifest": 1}')
+    assert told in command("report", *words, cwd=tmp_path, code=2).stderr
+
+
+LABELS = {
+    "results": {
+        "mean": {"dims": ["month"], "dtype": "float32", "attrs": {"units": "K"}},
+        "max": {"dims": ["lat", "lon"], "dtype": "float32", "attrs": {}},
+        "sum": {"dims": [], "dtype": "float32", "attrs": {"units": "K"}},
+    },
+    "coordinates": {"month": {"values": [1, 2]}, "lat": {"values": [-5.0, 0.0, 5.0]}},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("sum", float(np.float32(278.60822)), [("", "278.60822 K")]),
+        ("sum", "NaN", [("", "NaN K")]),
+        ("mean", [280.5, 281.0], [("month 1", "280.5 K"), ("month 2", "281.0 K")]),
+        (
+            "max",
+            {
+                "dtype": "float32",
+                "shape": [3, 7],
+                "sha256": "",
+                "low": 0.10000000149011612,
+                "high": 2,
+            },
+            [("", "3 of lat (-5.0 to 5.0), 7 of lon: from 0.1 to 2")],
+        ),
+        ("max", [[1.0, "NaN"], [2.0, 3.0]], [("", "2 of lat, 2 of lon: from 1.0 to 3.0")]),
+        (
+            "histogram",
+            [{"left": 0.0, "right": 1.0, "count": 3}, {"left": 1.0, "right": 2.0, "count": 4}],
+            [("", "7 in 2 bins from 0 to 2, most from 1 to 2")],
+        ),
+    ],
+)
+def test_results_are_told_in_words_in_the_digits_of_their_dtype(name: str, value, said: list):
+    assert list(result_words(name, value, LABELS)) == said
+
+
+def test_without_what_draws_the_page_has_numbers_alone(monkeypatch: pytest.MonkeyPatch):
+    array = zarr.create_array({}, data=np.arange(60.0).reshape(12, 5), chunks=(4, 5))
+    monkeypatch.setattr(figures, "can_draw", lambda: False)
+    page, _ = reported(array, ["mean", "histogram"])
+    assert "<svg" not in page
+    assert "29.5" in page
+    assert "chunkfold[plot]" in page
+    assert "% of the time" in page

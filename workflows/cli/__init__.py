@@ -16,6 +16,7 @@ from importlib import metadata
 import click
 
 from chunkfold.errors import (
+    TRACEBACK,
     BusyError,
     ChangedError,
     ChunkError,
@@ -56,8 +57,6 @@ EXIT_BUSY = 5
 EXIT_INTERRUPTED = 130
 EXIT_UNREAD = 141
 """Whoever read the output went away, as with programs that SIGPIPE ends."""
-TRACEBACK = "CHUNKFOLD_TRACEBACK"
-"""A variable: where it is set, a fault of chunkfold's own shows where it is."""
 _INSISTS_AFTER_S = 5.0
 """What is freed after an interrupt takes a second; who interrupts again after so long insists."""
 _AGAIN_S = 0.01

@@ -31,7 +31,7 @@ from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.cli.common_options import Decorator, stacked
 from chunkfold.workflows.cli.numbers import Whole
 from chunkfold.workflows.consoles import err, out
-from chunkfold.workflows.outputs import check_writable, naming
+from chunkfold.workflows.outputs import naming
 from chunkfold.workflows.parsing import words
 from chunkfold.workflows.plots import bar_chart, check_plot
 from chunkfold.workflows.style import show, table
@@ -51,7 +51,7 @@ _measured: Decorator = stacked(
                  help="Number of interleaved rounds; medians are shown."),
     click.option("--json", "as_json", is_flag=True, help="Print JSON."),
     click.option("--plot", type=click.Path(path_type=Path),
-                 help="Draw bars there: SVG, or what the name ends in (needs the extra 'bench')."),
+                 help="Draw bars there: SVG, or what the name ends in (needs the extra 'plot')."),
 )  # fmt: skip
 
 
@@ -90,7 +90,7 @@ def kernels(
       chunkfold bench kernels
       chunkfold bench kernels cpu --op sum --dtype float32 --mib 512 --plot kernels.svg
     """
-    _prepare(plot)
+    check_plot(plot)
     found, ops = find(spec or "all"), tuple(words(ops))
     panels = len(ops or _OPS) * len(dtypes or _DTYPES) * len(found)
     if plot is not None and panels > _MOST_PANELS:
@@ -115,7 +115,7 @@ def kernels(
     else:
         _print_kernels(rows, mib)
         if find_spec("mako") is None:
-            err.print(f"{REDUCTION_KERNEL} needs the extra 'bench'", markup=False)
+            err.print(f"{REDUCTION_KERNEL} needs the extra 'plot'", markup=False)
         for device_spec, nbytes in faster.items():
             said = "at no size up to" if nbytes is None else f"from {size_text(nbytes)} on, up to"
             most = size_text(CROSSOVER_BYTES[1])
@@ -146,7 +146,7 @@ def ladder(
       chunkfold bench ladder
       chunkfold bench ladder gpu --mib 4096 --plot ladder.svg
     """
-    _prepare(plot)
+    check_plot(plot)
     rows = _on_each(spec, lambda device: bench_ladder(device, op, dtype, mib << 20, rounds))
     if as_json:
         click.echo(json_text({"rows": [asdict(row) for row in rows]}))
@@ -171,7 +171,7 @@ def transfer(spec: str | None, mib: int, rounds: int, plot: Path | None, *, as_j
       chunkfold bench transfer
       chunkfold bench transfer gpu --mib 1024 --plot transfer.svg
     """
-    _prepare(plot)
+    check_plot(plot)
     found = _on_each(spec, lambda device: bench_transfer(device, mib << 20, rounds))
     if as_json:
         click.echo(json_text({"rows": [asdict(one) for one in found]}))
@@ -197,13 +197,6 @@ def _on_each(spec: str | None, measure: Callable[[Device], Rates]) -> list[Rates
             status.update(f"measuring {device}")
             found.append(measure(device))
     return found
-
-
-def _prepare(plot: Path | None) -> None:
-    """Find out before the work starts whether the plot can be made and written."""
-    if plot is not None:
-        check_plot(plot)
-        check_writable(plot)
 
 
 def _print_kernels(rows: Sequence[Row], mib: int) -> None:

@@ -14,7 +14,6 @@ from chunkfold.workflows.cli import EXIT_FAULT, EXIT_SKIPPED, common_options
 from chunkfold.workflows.consoles import err, out
 from chunkfold.workflows.finding_kinds import MEANINGS
 from chunkfold.workflows.findings import CheckedArray
-from chunkfold.workflows.outputs import check_writable
 from chunkfold.workflows.plots import check_plot
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.style import finding_table, show
@@ -124,9 +123,7 @@ def check_command(
       chunkfold check s3://bucket/era5.zarr --ignore gap --json
       chunkfold check era5.zarr --plot chunks.png
     """
-    if plot is not None:
-        check_plot(plot)
-        check_writable(plot, overwrite=overwrite)
+    check_plot(plot, overwrite=overwrite)
     archive = archive_at(
         source, arrays=arrays, limits=parsed_limits(limits), fail_on=fail_on, ignore=ignore
     )

@@ -113,6 +113,12 @@ performance_report = _output(
     metavar="FILE.html",
     help="Let Dask write its own report there: tasks, transfers, workers. It needs bokeh.",
 )
+plot = _output(
+    "--plot",
+    metavar="FILE",
+    help="Draw the results there: PNG, SVG, PDF, or what the name ends in (chunkfold[plot]); '-' "
+    "is a terminal that shows pictures.",
+)
 overwrite = _output("--overwrite", is_flag=True, help=SHARED["overwrite"])
 
 

@@ -13,6 +13,7 @@ from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.cli import EXIT_SKIPPED, common_options
 from chunkfold.workflows.consoles import err, out
 from chunkfold.workflows.describe import Description, described
+from chunkfold.workflows.plots import check_plot, histograms, save_plot
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.results import description_json
 from chunkfold.workflows.style import description_table, show, tell_skipped
@@ -25,6 +26,8 @@ from chunkfold.workflows.style import description_table, show, tell_skipped
     "mask_and_scale", "memory", "on_bad_chunk", "on_missing_chunk", "ledger", "trust_ledger"
 )
 @common_options.cluster
+@common_options.plot
+@common_options.overwrite
 @common_options.as_json
 @common_options.quiet
 def describe_command(
@@ -35,7 +38,9 @@ def describe_command(
     on_bad_chunk: str,
     on_missing_chunk: str,
     ledger: str | None,
+    plot: str | None,
     *,
+    overwrite: bool,
     trust_ledger: bool,
     mask_and_scale: bool,
     as_json: bool,
@@ -51,11 +56,13 @@ def describe_command(
     \b
     Examples:
       chunkfold describe store.zarr
+      chunkfold describe store.zarr --plot histograms.png
       chunkfold describe era5.zarr --mask-and-scale
       chunkfold describe store.zarr/temperature --json
       chunkfold describe s3://bucket/store.zarr --on-bad-chunk skip
       chunkfold describe era5.zarr --ledger era5.ledger
     """
+    check_plot(plot, "xarray", overwrite=overwrite)
     members = open_each(source)
     arrays = [one for one in members if isinstance(one, Source)]
     common_options.tell_packed(arrays, mask_and_scale=mask_and_scale, quiet=quiet)
@@ -80,6 +87,7 @@ def describe_command(
                 click.echo(json_text([description_json(one) for one in made]))
             elif made:
                 show(out, description_table(made))
+        save_plot(plot, lambda: histograms(made), overwrite=overwrite)
     skipped = total_skipped(one.skipped for one in made)
     if skipped:
         tell_skipped(skipped, sum(one.elements or 0 for one in made))

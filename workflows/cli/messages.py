@@ -25,6 +25,8 @@ COMMANDS = {
     "normalize": "Find offset and scale of channels; apply them, perhaps.",
     "check": "Say whether an archive is sound: chunks, values, coordinates.",
     "diff": "Compare two Zarr arrays, or groups of them, in any chunks.",
+    "plot": "Draw results that were written.",
+    "report": "Make the page about a run again, from its manifest.",
     "plan": "Say what reduce would do, and how much memory it would take.",
     "devices": "List this host's OpenCL devices, and what each can do.",
     "worker": "Join a Dask scheduler with workers for this host's devices.",

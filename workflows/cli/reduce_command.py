@@ -13,16 +13,17 @@ from chunkfold.errors import MissingWarning, UnstoredWarning
 from chunkfold.planning.option_values import Section
 from chunkfold.planning.request import Request
 from chunkfold.planning.resolve import asked
+from chunkfold.results.density import step_of
 from chunkfold.running.run import Run
 from chunkfold.units import size_text
 from chunkfold.workflows.as_json import json_text, jsonable
 from chunkfold.workflows.cli import EXIT_SKIPPED, common_options, reduction_options
 from chunkfold.workflows.clients import check_performance_report, performance_reported
 from chunkfold.workflows.consoles import err
-from chunkfold.workflows.density import step_of
 from chunkfold.workflows.manifest import Record, recorded
 from chunkfold.workflows.names import refuse_taken_names
 from chunkfold.workflows.outputs import check_output, refuse_equal, refuse_sources
+from chunkfold.workflows.plots import check_plot, drawable, save_plot
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.report.page import check_report, reported
 from chunkfold.workflows.results import run_json
@@ -49,6 +50,7 @@ from chunkfold.workflows.writing import check_writing, write_results
     help="Write the results there, to a path or URL: JSON if it ends in .json, a table if in .csv "
     "or .parquet, NetCDF if in .nc, else a Zarr group.",
 )
+@common_options.plot
 @common_options.overwrite
 @common_options.as_json
 @common_options.json_lines
@@ -73,6 +75,7 @@ def reduce_command(
     specs: tuple[str, ...],
     scheduler: str | None,
     output: str | None,
+    plot: str | None,
     manifest: str | None,
     report: str | None,
     performance: str | None,
@@ -102,6 +105,7 @@ def reduce_command(
       chunkfold reduce store.zarr/temperature --op sum --op min --op max
       chunkfold reduce store.zarr/temperature --op mean --axis 0 --out climatology.zarr
       chunkfold reduce store.zarr/temperature --op mean --axis time --out climatology.nc
+      chunkfold reduce store.zarr/temperature --op p5,median,p95 --axis lat,lon --plot bands.png
       chunkfold reduce store.zarr/temperature --select '0:30, ..., 100' --json
       chunkfold reduce store.zarr/temperature --axis time --out climate.nc \\
           --ask 'mean: --op mean,std' --ask 'hot: --op p95' \\
@@ -133,9 +137,10 @@ def reduce_command(
     if output is not None:
         _check_results(output, request, overwrite=overwrite)
     common_options.hold(output)
+    check_plot(plot, "xarray", overwrite=overwrite)
     _check_beside(manifest, report, performance)
-    refuse_equal(output, manifest, report, performance)
-    for file in (output, manifest, report, performance):
+    refuse_equal(output, plot, manifest, report, performance)
+    for file in (output, plot, manifest, report, performance):
         refuse_sources(file, opened)
     quiet = quiet or json_lines
     # Beside the results it is told anyway.
@@ -172,6 +177,7 @@ def reduce_command(
             print_results({**_groups(run), **run.values}, run.plan.layout.elements, step)
         if not quiet:
             _tell(run)
+        save_plot(plot, lambda: drawable(run.answers), overwrite=overwrite)
         if profile:
             show(err, pass_table(run.profile))
     if run.skipped:

@@ -11,11 +11,11 @@ import click
 import numpy as np
 from distributed import Client
 
+from chunkfold.results.density import step_of
 from chunkfold.sources.source import Source
 from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.cli import EXIT_SKIPPED, common_options
 from chunkfold.workflows.consoles import err, lines, out
-from chunkfold.workflows.density import step_of
 from chunkfold.workflows.job.loading import load_job
 from chunkfold.workflows.job.running import Outcome, manifest_path, plan_job, run_job
 from chunkfold.workflows.job.schema import Job

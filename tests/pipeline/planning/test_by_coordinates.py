@@ -111,7 +111,7 @@ def test_results_and_their_labels_are_those_of_xarray(kind: str, folder: Path):
     want = sample()["a"].sel(sel).max("lon")
     np.testing.assert_array_equal(np.asarray(found), want.values)
     if kind != "several as one":  # which has no store of its own for them to stand in
-        made = found.as_xarray() if isinstance(found, cf.Result) else found
+        made = found.to_xarray() if isinstance(found, cf.Result) else found
         for dim in want.dims:
             np.testing.assert_array_equal(made[dim], want[dim])
 

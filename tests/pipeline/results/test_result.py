@@ -61,20 +61,19 @@ def test_xarray_gets_what_it_would_read_from_a_file(air: Path, tmp_path: Path, b
     run = cf.submit(air, ops, axis="time", **given)
     write_results(tmp_path / "o.zarr", {"": run.results})
     written = xr.open_zarr(tmp_path / "o.zarr", decode_coords="all").load()
-    got = run.results.as_xarray()
+    got = run.results.to_xarray()
     xr.testing.assert_equal(got.drop_encoding(), written)
     for op in ops:
         told = {name: said for name, said in written[op].attrs.items() if name != "chunkfold"}
         assert got[op].attrs == told
-        xr.testing.assert_identical(run.results[op].as_xarray(), got[op])
+        xr.testing.assert_identical(run.results[op].to_xarray(), got[op])
 
 
 def test_numpy_takes_a_result_for_its_values(air: Path):
     plain, got = (cf.reduce(air, "mean", axis=0, labels=labels) for labels in (False, True))
     assert type(plain) is np.ndarray
     for one, want in (
-        (np.asarray(got), plain), (got - 273.15, plain - 273.15), (1 / got, 1 / plain),
-        (np.hypot(got, got), np.hypot(plain, plain)), (got > 280, plain > 280), (got[1], plain[1]),
+        (np.asarray(got), plain), (got > 280, plain > 280), (got[1], plain[1]),
         (np.add.reduce(got, axis=0), plain.sum(axis=0)), (np.array(list(got)), plain),
         (np.asarray(got, "f8"), plain.astype("f8")),
     ):  # fmt: skip
@@ -83,9 +82,9 @@ def test_numpy_takes_a_result_for_its_values(air: Path):
     copied = np.array(got, copy=True)
     copied[...] = 0
     assert got.tolist() == plain.tolist()
-    held = got.as_xarray()
+    held = got.to_xarray()
     for one in (held - got, got - held, held.values - got):
-        assert not one.any()
+        assert not np.asarray(one).any()
     alone = cf.reduce(air, "max", labels=True)
     assert float(alone) == alone.item() == VALUES.max()
     assert f"{alone:.2f}" == f"{VALUES.max():.2f}"
@@ -98,7 +97,7 @@ def test_groups_stand_where_their_axis_does(air: Path):
     for got in (run.result()["mean"], run.labelled()["mean"]):
         assert (got.dims, got.shape) == (("time", "lat", "zone"), (6, 3, 2))
         assert got.labels.tolist() == got.coordinates["zone"].values.tolist() == [7, 9]
-        assert set(got.as_xarray().coords) == {"time", "lat", "height", "zone"}
+        assert set(got.to_xarray().coords) == {"time", "lat", "height", "zone"}
     assert cf.reduce(air, "mean", labels=True).labels is None
     nameless = cf.reduce(zarr.create_array({}, data=VALUES), "max", axis=0, by=MONTHS)
     assert nameless.dims == ("group", "dim_1", "dim_2")
@@ -109,11 +108,12 @@ def test_records_have_fields(air: Path):
     want = np.apply_along_axis(lambda v: np.histogram(v, [250, 280, 310])[0], 0, VALUES)
     assert bins.dims == ("lat", "lon", "bin")
     np.testing.assert_array_equal(bins["count"], np.moveaxis(want, 0, -1))
-    made = bins.as_xarray()
+    made = bins.to_xarray()
     assert {name: one.dims for name, one in made.data_vars.items()} == {
-        "left": ("bin",), "right": ("bin",), "count": ("lat", "lon", "bin"),
-    }  # fmt: skip
-    assert made["left"].attrs["units"] == "degC"
+        "count": ("lat", "lon", "bin"),
+    }
+    assert made["bin"].values.tolist() == [265, 295]
+    assert made["bin"].attrs["units"] == made["left"].attrs["units"] == "degC"
     assert "units" not in made["count"].attrs
 
 
@@ -129,12 +129,12 @@ def test_a_result_is_shown_with_its_labels(air: Path):
     assert "&lt;script&gt;" in spoiled._repr_html_()
 
 
-def test_nothing_but_as_xarray_needs_xarray(air: Path, monkeypatch: pytest.MonkeyPatch):
+def test_nothing_but_to_xarray_needs_xarray(air: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "xarray", None)
     got = cf.reduce(air, "max", axis=0, labels=True)
     assert sorted(got.coordinates) == ["area", "height", "lat", "site"]
     with pytest.raises(ImportError, match=r"pip install 'chunkfold\[xarray\]'"):
-        got.as_xarray()
+        got.to_xarray()
 
 
 def test_results_are_pickled_with_their_labels(air: Path):
@@ -142,5 +142,5 @@ def test_results_are_pickled_with_their_labels(air: Path):
     for op, one in found.items():
         again = pickle.loads(pickle.dumps(one))
         assert type(again) is cf.Result
-        assert again.as_xarray().identical(one.as_xarray()), op
-    assert pickle.loads(pickle.dumps(found)).as_xarray().identical(found.as_xarray())
+        assert again.to_xarray().identical(one.to_xarray()), op
+    assert pickle.loads(pickle.dumps(found)).to_xarray().identical(found.to_xarray())

@@ -199,7 +199,7 @@ def test_a_part_that_lacks_labels_is_named(part: Parts):
 
 def test_results_have_the_coordinates_of_all(part: Parts):
     joined = cf.concatenate([part(), part(units="days since 2002-01-01")], "time")
-    found = cf.reduce(joined, "mean", axis="lon", labels=True).as_xarray()
+    found = cf.reduce(joined, "mean", axis="lon", labels=True).to_xarray()
     assert found.time.dt.year.values.tolist() == [2001] * 4 + [2002] * 4
 
 

@@ -180,7 +180,7 @@ def test_results_are_those_of_the_columns_in_the_order_asked(kind, label, folder
     kept = cf.reduce(source, "max", axis="time", sel=sel, labels=True)
     np.testing.assert_array_equal(np.asarray(kept), x.max(0))
     if kind != "several as one":
-        made = kept.as_xarray() if isinstance(kept, cf.Result) else kept
+        made = kept.to_xarray() if isinstance(kept, cf.Result) else kept
         assert made["lon"].values.tolist() == [340, 350, 0, 10, 20]
     assert np.float32(cf.reduce(source, "sum", sel=sel)) == np.float32(x.astype("f8").sum())
 

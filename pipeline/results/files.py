@@ -1,0 +1,96 @@
+"""Results as tables of pandas', and as files that xarray writes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chunkfold.errors import OutputError
+from chunkfold.results.as_xarray import array_of, needed
+from chunkfold.results.picture_labels import is_interval
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray
+
+    from chunkfold.results.result import Result
+
+
+def dataframe_of(result: Result) -> pd.DataFrame:
+    """Return a result as a table: a row for each value."""
+    needed()
+    import pandas as pd
+
+    made = array_of(result)
+    if not made.dims:
+        return pd.DataFrame({result.name: [result.item()]})
+    table: pd.DataFrame = made.to_dataframe()
+    return table
+
+
+def write_one(
+    result: Result, path: str | os.PathLike[str], ending: str, *, overwrite: bool
+) -> None:
+    """Write a result as NetCDF (`.nc`) or as a Zarr (`.zarr`).
+
+    Raises
+    ------
+    OutputError
+        If something is there that is not to be overwritten, or it cannot be written.
+    """
+    made = _storable(array_of(result), netcdf=ending == ".nc")
+    with _whole(Path(path), overwrite=overwrite) as there:
+        if ending == ".nc":
+            made.to_netcdf(there, engine="h5netcdf")
+        else:
+            made.to_zarr(there, mode="w", consolidated=False)
+
+
+@contextmanager
+def _whole(path: Path, *, overwrite: bool) -> Iterator[Path]:
+    """Yield a place beside a path, which takes its place once all is written.
+
+    Raises
+    ------
+    OutputError
+        If it cannot.
+    """
+    if os.path.lexists(path) and not overwrite:
+        raise OutputError(f"output {path} exists: give overwrite=True, or another path")
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+            yield (made := Path(folder) / path.name)
+            if path.is_dir() and not path.is_symlink():
+                shutil.move(path, Path(folder) / "before")
+            made.replace(path)
+    except OSError as error:
+        raise OutputError(f"output {path} cannot be written: {error}") from error
+
+
+def _storable(made: xarray.DataArray | xarray.Dataset, *, netcdf: bool) -> xarray.Dataset:
+    """Return a Dataset that a file can hold: intervals are texts, with their edges beside them."""
+    xr = needed()
+    dataset: Any = made.to_dataset() if isinstance(made, xr.DataArray) else made
+    for name, coord in list(dataset.coords.items()):
+        if is_interval(coord):
+            held, said = coord.values, {**coord.attrs}
+            ends = {f"{name}_left": [one.left for one in held]}
+            ends |= {f"{name}_right": [one.right for one in held]}
+            texts = [str(one) for one in held]
+            beside = {one: (coord.dims, np.array(values), said) for one, values in ends.items()}
+            dataset = dataset.assign_coords({name: (coord.dims, texts, said), **beside})
+    for name, one in list(dataset.data_vars.items()) if netcdf else ():
+        if one.dtype.kind == "c":
+            parts = {f"{name}_real": one.real, f"{name}_imag": one.imag}
+            dataset = dataset.drop_vars(name).assign(parts)
+        elif one.dtype == np.float16:
+            dataset = dataset.assign({name: one.astype(np.float32)})
+    stored: xarray.Dataset = dataset
+    return stored

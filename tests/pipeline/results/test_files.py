@@ -1,0 +1,94 @@
+"""Results are written whole or not at all, and read again as they were."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import chunkfold as cf
+from chunkfold.errors import OutputError
+
+pytestmark = pytest.mark.unoptimised
+VALUES = np.random.default_rng(0).normal(280, 9, (4, 3, 5)).astype("f4")
+AIR = xr.DataArray(
+    VALUES,
+    {"time": np.arange(4), "lat": ("lat", [10.0, 20.0, 30.0], {"units": "degrees_north"})},
+    ("time", "lat", "lon"),
+    "air",
+    {"units": "K"},
+)
+
+
+def opened(path: Path) -> xr.Dataset:
+    return xr.open_dataset(path, engine="h5netcdf" if path.suffix == ".nc" else "zarr")
+
+
+def written(result: cf.Result, path: Path, **given) -> Path:
+    (result.to_netcdf if path.suffix == ".nc" else result.to_zarr)(path, **given)
+    return path
+
+
+@pytest.fixture(params=["r.nc", "r.zarr"])
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return tmp_path / request.param
+
+
+def reduced(op: object = "mean", **given) -> cf.Result:
+    return cf.submit(AIR, op, **given).labelled()
+
+
+def test_a_file_has_values_coordinates_and_units(path: Path):
+    result = reduced(axis="time")
+    with opened(written(result, path)) as got:
+        xr.testing.assert_identical(got["mean"].load(), result.to_xarray())
+
+
+def test_what_is_there_stays_unless_it_is_to_go(path: Path):
+    written(reduced(axis="time"), path)
+    with pytest.raises(OutputError, match="exists: give overwrite=True"):
+        written(reduced("max", axis="time"), path)
+    written(reduced("max", axis="time"), path, overwrite=True)
+    with opened(path) as got:
+        assert list(got.data_vars) == ["max"]
+    with pytest.raises(OutputError, match="cannot be written"):
+        written(reduced(axis="time"), path.parent / "no" / path.name)
+    assert sorted(one.name for one in path.parent.iterdir()) == [path.name]
+
+
+def test_bins_are_texts_with_their_edges_beside(path: Path):
+    bands = reduced(by=cf.bins([0, 15, 40], of="lat"))
+    with opened(written(bands, path)) as got:
+        assert got["lat_bins"].values.tolist() == ["[0, 15)", "[15, 40)"]
+        assert got["lat_bins_left"].values.tolist() == [0, 15]
+        assert got["lat_bins_right"].attrs["units"] == "degrees_north"
+
+
+def test_histograms_have_their_edges(path: Path):
+    bins = reduced(cf.histogram(edges=[250, 280, 310]), axis="time")
+    with opened(written(bins, path)) as got:
+        assert got["count"].dims == ("lat", "lon", "bin")
+        assert got["left"].values.tolist() == [250, 280]
+        assert got["bin"].attrs["units"] == "K"
+
+
+def test_netcdf_has_what_it_has_no_type_for(tmp_path: Path):
+    numbers = np.array([1 + 2j, 3 - 1j])
+    written(cf.Result("sum", numbers, ("x",), {}), tmp_path / "c.nc")
+    with opened(tmp_path / "c.nc") as got:
+        np.testing.assert_array_equal(got["sum_real"] + 1j * got["sum_imag"], numbers)
+    written(cf.Result("sum", numbers.real.astype("f2"), ("x",), {}), tmp_path / "h.nc")
+    with opened(tmp_path / "h.nc") as got:
+        assert got["sum"].dtype == np.float32
+
+
+def test_tables_have_a_row_for_each_value():
+    result = reduced(axis=("time", "lon"))
+    table = result.to_dataframe()
+    assert table.index.tolist() == [10, 20, 30]
+    assert table["mean"].tolist() == result.tolist()
+    assert reduced().to_dataframe()["mean"].tolist() == [reduced().item()]
+    bins = reduced("histogram").to_dataframe()
+    assert bins["count"].sum() == VALUES.size

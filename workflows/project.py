@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -97,12 +97,14 @@ def write_projection(
     out: str | Path,
     *,
     overwrite: bool = False,
+    chunks: Callable[[tuple[int, ...]], tuple[int, ...]] | None = None,
     client: Client | None = None,
     on_event: OnEvent | None = None,
 ) -> Any:
     """Carry out what `projection` found to be sound; parameters and result as `project`.
 
-    Results are written tile by tile: not all of them are in memory.
+    Results are written tile by tile: not all of them are in memory. `chunks` gives those of
+    an array of a shape; None: so that few tiles share one.
 
     Raises
     ------
@@ -117,7 +119,7 @@ def write_projection(
             write_zarr(made, {"": found.results})
         return open_node(out)
     with staged(out, overwrite=overwrite) as made:
-        run = stream(request, ZarrTiles(made, out), client=client, on_event=on_event)
+        run = stream(request, ZarrTiles(made, out, chunks=chunks), client=client, on_event=on_event)
         run.result()
         write_zarr(made, {"": run.results})
     return open_node(out)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import shutil
 import warnings
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Unpack
 
@@ -22,6 +23,7 @@ from chunkfold.planning.option_table import Keywords
 from chunkfold.planning.options import options_of, with_options
 from chunkfold.planning.request import Request
 from chunkfold.planning.resolve import asked
+from chunkfold.positions import crossed
 from chunkfold.results.attributes import carried_attributes
 from chunkfold.results.companions import Companions
 from chunkfold.results.coordinates import Kept
@@ -37,6 +39,8 @@ from chunkfold.workflows.staging_folder import staging_folder
 
 TRANSFORMS = {"anomaly": ("mean",), "standardize": ("mean", "std"), "divide": ("mean",)}
 """Statistics of its group that each way to change an element needs."""
+HELD_BYTES = 128 << 20
+"""Bytes of a statistic up to which a process holds it; larger ones are read box by box."""
 _REFUSED = ("keepdims", "coarsen", "boundary", "initial", "tendency")
 _OF_STATISTICS = (
     "selection", "sel", "sel_method", "sel_tolerance", "where", "weights", "ledger_statistics",
@@ -175,8 +179,9 @@ def write_transformation(
     with staging_folder(path.with_name(f"{path.name}.statistics")) as folder:
         try:
             place = folder / "statistics.zarr"
-            write_projection(made.request, place, client=client, on_event=on_event)
             change = Compared.of(made, place)
+            chunks = partial(change.chunks, opened.chunks)
+            write_projection(made.request, place, chunks=chunks, client=client, on_event=on_event)
             name = _array_name(opened)
             along = Companions(Kept(opened, made.whole.chosen, range(len(opened.shape))))
             made_of: Any = zarr.open_group(str(place), mode="r")["mean"].attrs["chunkfold"]
@@ -230,8 +235,8 @@ class Compared:
 
     def __call__(self, box: Slices, values: np.ndarray) -> np.ndarray:
         """Return the new values of a box, float64."""
-        group = zarr.open_group(self.statistics, mode="r")
-        mean, *std = (self._beside(group[name], box) for name in TRANSFORMS[self.how])
+        names = TRANSFORMS[self.how]
+        mean, *std = (self._beside(_statistic(self.statistics, name), box) for name in names)
         with np.errstate(divide="ignore", invalid="ignore"):
             away = values / mean if self.how == "divide" else values - mean
             found: np.ndarray = away / std[0] if std else away
@@ -258,13 +263,24 @@ class Compared:
         each = np.unravel_index(numbers, self.shape)
         met = [np.unique(one) for one in each]
         kept: list[Any] = [box[n] for n in self.kept]
-        read = np.asarray(array.oindex[(*kept[:before], *met, *kept[before:])])
+        index = (*kept[:before], *met, *kept[before:])
+        read = crossed(array, index) if isinstance(array, np.ndarray) else array.oindex[index]
         groups = range(before, before + len(met))
         read = np.moveaxis(read, groups, range(len(met)))
         rows = read[tuple(np.searchsorted(one, at) for one, at in zip(met, each, strict=True))]
         none = np.full((1, *rows.shape[1:]), np.nan)
         places = np.where(codes >= 0, np.searchsorted(numbers, codes), len(numbers))
         return np.concatenate([rows, none])[places]
+
+    def chunks(self, source: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return chunks of statistics of a shape: of one group and a source's chunk, if large."""
+        if math.prod(shape) * 8 <= HELD_BYTES:
+            return tuple(max(1, size) for size in shape)
+        grouped = () if self.keys is None else self.keys.axes
+        before = sum(n < grouped[0] for n in self.kept) if grouped else 0
+        extents = [source[n] for n in self.kept]
+        extents[before:before] = [1] * len(self.shape)
+        return tuple(max(1, min(*pair)) for pair in zip(extents, shape, strict=True))
 
     def digest(self) -> str:
         """Return a hash of the statistics."""
@@ -274,6 +290,13 @@ class Compared:
                 made.update(str(file.relative_to(self.statistics)).encode() + b"\0")
                 made.update(file.read_bytes())
         return made.hexdigest()
+
+
+@lru_cache(maxsize=2)  # of one run: a mean and a deviation
+def _statistic(folder: str, name: str) -> Any:
+    """Open a statistic; one that is small is read at once, for all boxes of this process."""
+    array = zarr.open_array(f"{folder}/{name}", mode="r")
+    return array[...] if array.nbytes <= HELD_BYTES else array
 
 
 def _array_name(opened: ZarrSource) -> str:

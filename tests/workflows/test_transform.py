@@ -14,6 +14,7 @@ import zarr
 
 import chunkfold as cf
 from chunkfold.errors import PlanError
+from chunkfold.workflows import transform as transform_module
 from chunkfold.workflows.transform import TRANSFORMS, transform
 from tests.ledgers import aged
 from tests.workflows.test_cli import chunkfold
@@ -81,6 +82,26 @@ def test_it_is_xarrays(tmp_path: Path, data: xr.DataArray, name: str, how: str):
             np.testing.assert_array_equal(found[axis], data[axis])
         assert found.air.attrs["units"] == ("K" if how == "anomaly" else "1")
         assert found.air.attrs["chunkfold"]["op"] == how
+
+
+@pytest.mark.parametrize("name", ["months", "two axes", "zones"])
+def test_statistics_that_are_not_held_are_read_by_group(
+    tmp_path: Path, data: xr.DataArray, name: str, monkeypatch: pytest.MonkeyPatch
+):
+    mean, std = statistics(data, ASKED[name])
+    monkeypatch.setattr(transform_module, "HELD_BYTES", 0)
+    seen, write = [], transform_module.write_projection
+
+    def spied(request: Any, place: Path, **given: Any) -> None:
+        write(request, place, **given)
+        seen.append(zarr.open_array(place / "std").chunks)
+
+    monkeypatch.setattr(transform_module, "write_projection", spied)
+    transform(tmp_path / "a.zarr/air", tmp_path / "o.zarr", "standardize", **ASKED[name])
+    with xr.open_zarr(tmp_path / "o.zarr") as found:
+        expected = ((data - mean) / std).transpose("time", "lat", "lon")
+        np.testing.assert_allclose(found.air, expected, rtol=2e-6, atol=2e-6)
+    assert seen == [{"months": (1, 4, 8), "two axes": (4,), "zones": (7, 1, 8)}[name]]
 
 
 def test_groups_without_elements_in_the_base_are_nan(tmp_path: Path, data: xr.DataArray):

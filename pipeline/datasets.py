@@ -32,6 +32,7 @@ from chunkfold.planning.questions import (
 )
 from chunkfold.sources.axis_names import instead
 from chunkfold.sources.data_arrays import is_of_xarray
+from chunkfold.sources.named_labels import held_coordinate
 
 _OF_RUNS = ("compute", "progress", "client", "on_event")
 """Keywords of `reduce` that are no options."""
@@ -173,7 +174,9 @@ def _selected(
     """Return the index of each axis of a Dataset that is selected by coordinates."""
     axes = _Axes(tuple(map(str, dataset.sizes)), tuple(dataset.sizes.values()))
     options = Options(**sel, allow_empty=allow_empty)
-    return positions(options, axes, partial(index_coordinate, dataset))
+    return positions(
+        options, axes, partial(index_coordinate, dataset), partial(held_coordinate, dataset)
+    )
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ BOUNDS = {
     # drawing, pictures, panels, picture_labels, terminal_pictures, read_results, plot_command:
     # what is drawn; arithmetic, files: what results are made into; words, again, report_command: a
     # page of a manifest; tracebacks, progress_shown: what scripts and notebooks show
-    "modules": 503,
+    # date_parts: selections by them
+    "modules": 504,
     "module names that stand twice": 6,
     "functions in two modules": 7,
     "docstrings in dialect": 0,

@@ -82,7 +82,7 @@ def _list(inner: str) -> list[int] | list[bool]:
 
 
 def parse_sel(given: Sequence[str]) -> dict[str, Any] | None:
-    """Read what is selected by coordinates: AXIS=VALUE of each axis.
+    """Read what is selected by coordinates: AXIS=VALUE of each axis, or of parts of its dates.
 
     Raises
     ------
@@ -91,6 +91,8 @@ def parse_sel(given: Sequence[str]) -> dict[str, Any] | None:
 
     >>> parse_sel(["time=2001-01:2010-12", "lat=30", "lon=[0, 90]"])
     {'time': slice('2001-01', '2010-12', None), 'lat': '30', 'lon': ['0', '90']}
+    >>> parse_sel(["time.season=JJA", "time.year=2001:2010"])
+    {'time.season': 'JJA', 'time.year': slice('2001', '2010', None)}
     """
     found: dict[str, Any] = {}
     for one in given:

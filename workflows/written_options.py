@@ -121,9 +121,10 @@ FORMS: Mapping[str, WrittenOption] = MappingProxyType({
         in_toml="The file is relative to the job file's folder.",
         metavar="INDEX", flag="select", key="select", read=parse_selection, load=parse_selection),
     "sel": WrittenOption(
-        in_shell="'time=2001-01:2010-12' includes both ends; also 'lat=30' and 'lon=[0,90]'. May "
-        "be repeated.",
-        in_toml='Example: { time = "2001-01:2010-12", lat = [30, 60] }; a slice has both ends.',
+        in_shell="'time=2001-01:2010-12' includes both ends; also 'lat=30', 'lon=[0,90]' and "
+        "'time.season=JJA'. May be repeated.",
+        in_toml='Example: { time = "2001-01:2010-12", lat = [30, 60], "time.season" = "JJA" }; a '
+        "slice has both ends.",
         metavar="AXIS=VALUE", repeats=True, read=parse_sel, load=labels_of),
     "sel_tolerance": WrittenOption(
         "A number, or '12h' for dates.", metavar="DISTANCE", read=parse_distance),

@@ -13,11 +13,15 @@ import numpy as np
 from chunkfold.errors import PlanError
 from chunkfold.grid import Axis
 from chunkfold.planning.options import Options
+from chunkfold.positions import as_range, index_of
 from chunkfold.selections import Selection, expanded, selection_text
 from chunkfold.sources.axis_names import Named, axis_names, instead
 from chunkfold.sources.coordinate_positions import nothing_selected, positions_of
+from chunkfold.sources.coordinate_texts import label_text, sel_text
 from chunkfold.sources.data_arrays import DataArrays
+from chunkfold.sources.date_parts import DecodedArray, date_part, places_of_part
 from chunkfold.sources.labels import read_npy
+from chunkfold.sources.named_labels import coordinate_of
 from chunkfold.sources.neighbours import stored_coordinate
 from chunkfold.sources.source import Source
 
@@ -26,6 +30,8 @@ if TYPE_CHECKING:
 
 CoordinateOf = Callable[[str], "xarray.DataArray | None"]
 """Returns the coordinate of an axis, by its name; None if it has none."""
+BesideOf = Callable[[str], DecodedArray | None]
+"""Returns a coordinate of whatever axes, by its name; None if there is none."""
 
 
 def by_positions(options: Options, data: Source | DataArrays) -> Options:
@@ -47,7 +53,11 @@ def by_positions(options: Options, data: Source | DataArrays) -> Options:
 
     names = axis_names(data, range(len(data.shape))) or []
     entries = expanded(options.selection, len(data.shape))
-    for dim, places in positions(options, data, coordinate).items():
+
+    def beside(name: str) -> DecodedArray | None:
+        return coordinate_of(name, data)
+
+    for dim, places in positions(options, data, coordinate, beside).items():
         n = names.index(dim)
         if not (isinstance(entries[n], slice) and entries[n] == slice(None)):
             raise PlanError(
@@ -87,26 +97,87 @@ def refuse_nothing(data: Named, chosen: Sequence[Axis], selection: Selection) ->
             )
 
 
-def positions(options: Options, data: Named, coordinate: CoordinateOf) -> Mapping[str, Any]:
-    """Return what `sel` selects of each axis that it names; raises as `by_positions`."""
+def positions(
+    options: Options, data: Named, coordinate: CoordinateOf, beside: BesideOf
+) -> Mapping[str, Any]:
+    """Return what `sel` selects of each axis that it names; raises as `by_positions`.
+
+    By values of the coordinate, by parts of dates along it (`time.month`), or by both.
+    """
     names = [name for name in axis_names(data, range(len(data.shape))) or [] if name]
-    found = {}
-    for dim, label in (options.sel or {}).items():
-        if names.count(dim) != 1:
-            raise PlanError(f"{data.name} has no axis {dim!r} of its own; {instead(dim, names)}")
-        held = coordinate(dim)
-        if held is None:
-            others = [repr(name) for name in names if name != dim and coordinate(name) is not None]
-            have = f", but {', '.join(others)} have" if others else ", nor has any other"
+    sel, found = options.sel or {}, dict[str, Any]()
+    parts = [key for key in sel if key not in names and "." in key]
+    if options.sel_method is not None and len(parts) == len(sel):
+        raise PlanError(
+            f"sel_method is {options.sel_method!r}, but {sel_text(sel)} are parts of dates, of "
+            "which none is near another: leave it out"
+        )
+    for dim in (key for key in sel if key not in parts):
+        found[dim] = _by_values(options, data, names, coordinate, dim)
+    along: dict[str, list[str]] = {}
+    for key in parts:
+        dim, there = _by_part(options, data, names, beside, key)
+        along.setdefault(dim, [dim] if dim in found else []).append(key)
+        before = np.arange(there.size)[found.get(dim, slice(None))]
+        kept = before[there[before]]
+        if there.size and not kept.size and (not before.ndim or not options.allow_empty):
+            told = sel_text({one: sel[one] for one in along[dim]})
             raise PlanError(
-                f"{data.name}: axis {dim!r} has no coordinate{have}: select of it by positions, "
-                "with selection"
+                f"{data.name}: {told} selects nothing of {dim!r}: no place meets all of it"
             )
-        places = positions_of(held, label, data.name, options.sel_method, options.sel_tolerance)
-        if held.size and not options.allow_empty and not np.size(np.arange(held.size)[places]):
-            raise nothing_selected(held, label, data.name)
-        found[dim] = places
+        found[dim] = int(before) if not before.ndim else index_of(as_range(kept))
     return found
+
+
+def _by_values(
+    options: Options, data: Named, names: Sequence[str], coordinate: CoordinateOf, dim: str
+) -> Any:
+    """Return what values of its coordinate select of an axis."""
+    label = (options.sel or {})[dim]
+    if names.count(dim) != 1:
+        raise PlanError(f"{data.name} has no axis {dim!r} of its own; {instead(dim, names)}")
+    held = coordinate(dim)
+    if held is None:
+        others = [repr(name) for name in names if name != dim and coordinate(name) is not None]
+        have = f", but {', '.join(others)} have" if others else ", nor has any other"
+        raise PlanError(
+            f"{data.name}: axis {dim!r} has no coordinate{have}: select of it by positions, "
+            "with selection"
+        )
+    places = positions_of(held, label, data.name, options.sel_method, options.sel_tolerance)
+    if held.size and not options.allow_empty and not np.size(np.arange(held.size)[places]):
+        raise nothing_selected(held, label, data.name)
+    return places
+
+
+def _by_part(
+    options: Options, data: Named, names: Sequence[str], beside: BesideOf, key: str
+) -> tuple[str, np.ndarray]:
+    """Return an axis, and which of its places have such a part of their dates."""
+    name, _, part = key.rpartition(".")
+    label, times = (options.sel or {})[key], beside(name)
+    said = f"{data.name}: sel {key}={label_text(label)}"
+    if times is None:
+        hint = (
+            f"axis {name!r} has no coordinate of dates"
+            if name in names
+            else f"it has no coordinate {name!r}; {instead(name, names)}"
+        )
+        raise PlanError(f"{said}: {hint}")
+    dim = times.dims[0] if len(times.dims) == 1 else None
+    if dim is None or names.count(dim) != 1:
+        raise PlanError(
+            f"{said}: a selection is along one axis of its own, but {name!r} has "
+            f"{', '.join(map(str, times.dims)) or 'none'}: give a mask of it with where="
+        )
+    found = date_part(times, part, f"{said}: {name!r}")
+    there = places_of_part(found, part, label, said, may_lack=options.allow_empty)
+    size = data.shape[names.index(dim)]
+    if there.size != size:
+        raise PlanError(
+            f"{said}: {name!r} has {there.size:,} values, but axis {dim!r} has {size:,} elements"
+        )
+    return dim, there
 
 
 def index_coordinate(array: Any, dim: str) -> xarray.DataArray | None:

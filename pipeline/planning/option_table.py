@@ -149,10 +149,10 @@ class OptionTable:
     also as `pathlib.Path` of a .npy file, each along one axis by itself, as in
     `zarr.Array.oindex`. Positions in results, as of `argmin`, are positions in the selection."""
     sel: Annotated[Mapping[str, Any] | None, Section.SELECTION] = None
-    """Select by coordinates, as xarray's sel does.
+    """Select by coordinates, as xarray's sel does, or by parts of dates.
 
-    By the name of an axis a value, a list, or a slice, which includes both of its ends. A slice of
-    longitudes is an arc."""
+    By the name of an axis, or of a part of its dates ("time.season"), a value, a list, or a slice,
+    which includes both of its ends. A slice of longitudes is an arc."""
     sel_method: Annotated[SelMethod | None, Section.SELECTION] = None
     """Take a neighbour where the coordinate lacks a value: the "nearest", the one before ("pad" or
     "ffill") or the one after ("backfill" or "bfill").

@@ -15,7 +15,8 @@ from chunkfold.kernels.expressions.nodes import input_node
 from chunkfold.kernels.expressions.parsed import parsed
 from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.sources.axis_names import Named
-from chunkfold.sources.named_labels import DecodedArray, coordinate_of, known_names
+from chunkfold.sources.date_parts import DecodedArray
+from chunkfold.sources.named_labels import coordinate_of, known_names
 
 _OF_ANGLES = ("sin", "cos", "tan")
 _MOST = 10

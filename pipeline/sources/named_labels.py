@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import os
-import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,43 +14,19 @@ from chunkfold.errors import PlanError, SourceError
 from chunkfold.sources.axis_names import Named
 from chunkfold.sources.cf_packing import MISSING, SCALING
 from chunkfold.sources.data_arrays import DataArrays
-from chunkfold.sources.labels import GivenLabels, is_missing, plain_labels, refuse_many
+from chunkfold.sources.date_parts import DecodedArray, date_part
+from chunkfold.sources.labels import GivenLabels, plain_labels, refuse_many
 from chunkfold.sources.neighbour_array import Neighbour
 from chunkfold.sources.neighbours import neighbour
 from chunkfold.sources.source import Source
 from chunkfold.stores.remote import message_of
 
+if TYPE_CHECKING:
+    import xarray
+
 _OF_STORAGE = (*SCALING, *MISSING, "_Unsigned", "coordinates", "bounds", "climatology")
 """Attributes that say how values are stored, or what else there is of them."""
 _OF_TIMES = ("units", "calendar")
-WITHOUT_ZONE = "take the zone away first, by tz_localize(None) of its index"
-"""The remedy for times that have a time zone."""
-
-
-@dataclass(frozen=True, eq=False)
-class DecodedArray:
-    """An array beside data, as xarray decodes it."""
-
-    name: str
-    dims: tuple[str | None, ...]
-    values: np.ndarray
-    """Dates are datetime64, or objects of cftime's."""
-    attrs: Mapping[str, Any]
-    zone: Any = None
-    """The time zone that its times had; None if they had none."""
-
-    @property
-    def of_axis(self) -> bool:
-        """Return True if it gives the coordinate of each position along an axis."""
-        return self.dims == (self.name,)
-
-    @property
-    def are_dates(self) -> bool:
-        """Return True if its values are dates, of any calendar."""
-        if self.values.dtype.kind != "O":
-            return self.values.dtype.kind == "M"
-        held = (one for one in self.values.reshape(-1) if not is_missing(one))
-        return hasattr(next(held, None), "calendar")
 
 
 def named_labels(name: str, data: Named) -> GivenLabels | None:
@@ -76,7 +49,8 @@ def named_labels(name: str, data: Named) -> GivenLabels | None:
     found = coordinate_of(head, data) if dot else None
     if found is None:
         return None
-    return _labels(_part_of(found, part, data), name, part)
+    said = f"by {name!r}: {found.name!r} of {data.name}"
+    return _labels(date_part(found, part, said), name, part)
 
 
 def _labels(found: DecodedArray, name: str, axis: str) -> GivenLabels:
@@ -92,58 +66,6 @@ def _labels(found: DecodedArray, name: str, axis: str) -> GivenLabels:
     return GivenLabels(values, missing, found.dims, name, axis, found.attrs, negative=measured)
 
 
-def _part_of(times: DecodedArray, part: str, data: Named) -> DecodedArray:
-    """Return such a part of times as xarray's accessor `dt` has."""
-    import pandas as pd
-
-    values, said = times.values, f"by {times.name + '.' + part!r}: {times.name!r} of {data.name}"
-    if times.zone:
-        raise PlanError(f"{said} has times of time zone {times.zone}: {WITHOUT_ZONE}")
-    if not times.are_dates and values.dtype.kind != "m":
-        raise PlanError(f"{said} is {values.dtype}, no times that have parts")
-    there = ~pd.isna(values.reshape(-1))
-    if values.dtype.kind != "O" or there.all():
-        found = _parts(values, part)
-    else:  # cftime has no dates that are missing
-        found, held = np.full(values.shape, None), _parts(values.reshape(-1)[there], part)
-        found.reshape(-1)[there] = held
-        found = None if held is None else found
-    if found is None:
-        known = [
-            one
-            for one in _names_of_parts()
-            if _parts(values.reshape(-1)[there][:1], one) is not None
-        ]
-        near = difflib.get_close_matches(part, known, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}? There" if near else "there"
-        raise PlanError(f"{said} has no {part!r}; {hint} are {', '.join(known)}")
-    return DecodedArray(times.name, times.dims, found, {})
-
-
-def _parts(times: np.ndarray, part: str) -> np.ndarray | None:
-    """Return a part of each time, by xarray's name; None if such times have none."""
-    import xarray as xr
-
-    array = xr.DataArray(times, dims=[f"dim_{n}" for n in range(times.ndim)])
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # of names that will go
-            found = getattr(array.dt, part) if part in _names_of_parts() else None
-    except (AttributeError, TypeError):  # that cftime does not have
-        return None
-    is_one = isinstance(found, xr.DataArray) and found.shape == array.shape
-    return np.asarray(found) if is_one else None
-
-
-def _names_of_parts() -> list[str]:
-    """Return what parts of times have labels, by xarray's names."""
-    import xarray as xr
-
-    accessor: Any = xr.DataArray.dt
-    found = (name for name in dir(accessor) if not name.startswith("_") and name != "calendar")
-    return [name for name in found if isinstance(getattr(accessor, name), property)]
-
-
 def coordinate_of(name: str, data: Named) -> DecodedArray | None:
     """Read an array beside data and decode it; None if there is none of that name.
 
@@ -155,15 +77,26 @@ def coordinate_of(name: str, data: Named) -> DecodedArray | None:
         If it cannot be read.
     """
     if isinstance(data, DataArrays):
-        held = data.arrays[0].coords
-        if name not in held:
-            return None
-        one = held[name].variable
-        refuse_many(name, one.nbytes, one.size)
-        dims = tuple(map(str, one.dims))
-        zone = getattr(one.dtype, "tz", None)
-        return DecodedArray(name, dims, np.asarray(one.values), dict(one.attrs), zone)
+        return held_coordinate(data.arrays[0], name)
     return _stored(name, data) if isinstance(data, Source) else None
+
+
+def held_coordinate(held: xarray.DataArray | xarray.Dataset, name: str) -> DecodedArray | None:
+    """Return a coordinate of what xarray holds; None if it has none of that name.
+
+    Raises
+    ------
+    PlanError
+        If it has too many elements.
+    """
+    if name not in held.coords:
+        return None
+    one = held.coords[name].variable
+    refuse_many(name, one.nbytes, one.size)
+    zone = getattr(one.dtype, "tz", None)
+    return DecodedArray(
+        name, tuple(map(str, one.dims)), np.asarray(one.values), dict(one.attrs), zone
+    )
 
 
 def is_coordinate(name: str, data: Named) -> bool:

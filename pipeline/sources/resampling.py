@@ -11,8 +11,9 @@ import numpy as np
 
 from chunkfold.errors import PlanError
 from chunkfold.sources.axis_names import Named
+from chunkfold.sources.date_parts import WITHOUT_ZONE
 from chunkfold.sources.labels import GivenLabels, is_missing
-from chunkfold.sources.named_labels import WITHOUT_ZONE, coordinate_of, known_names
+from chunkfold.sources.named_labels import coordinate_of, known_names
 
 _MOST_SPANS = 2**24
 """The most spans that an axis is resampled into: each has accumulators."""

@@ -100,6 +100,7 @@ def store(tmp_path: Path) -> Path:
         (["--select", "days.npy, 1"], [3, 1]),
         (["--sel", "time=2001-02", "--sel", "lat=-50", "--sel-method", "backfill"], None),
         (["--sel", "time=2001-02:2001-03-05", "--select", "..., ::2"], [33, 2]),
+        (["--sel", "time.month=2:3", "--sel", "time=2001-02", "--sel", "time.day=[1,2]"], [2, 4]),
         (["--sel", "lat=[14,-44]", "--sel-method", "nearest", "--sel-tolerance", "1"], [90, 2]),
     ],
 )
@@ -127,7 +128,8 @@ def test_a_job_file_selects_as_the_command_line_does(store: Path):
     job.write_text(
         'schema = 1\nsources = "a.zarr/a"\n[reduce]\nstatistics = "sum"\nselect = "days.npy"\n'
         'mask = "mask.zarr"\n'
-        'sel = {time = "2001-02:2001-03", lat = [14, -44.5], when = 2001-02-03}\n'
+        'sel = {time = "2001-02:2001-03", lat = [14, -44.5], when = 2001-02-03, at.month = "6:8", '
+        '"time.day" = [1, 2]}\n'
         'sel_method = "nearest"\nsel_tolerance = 1.5\n'
         '[output]\npath = "out.zarr"\n[limits]\non_missing_chunk = "stop"\n'
     )
@@ -135,7 +137,8 @@ def test_a_job_file_selects_as_the_command_line_does(store: Path):
     assert [*map(str, options.selection)] == [f"{store.parent.resolve()}/days.npy"]
     assert options.mask.address == f"{store.parent.resolve()}/mask.zarr"
     assert options.sel == {
-        "time": slice("2001-02", "2001-03"), "lat": [14, -44.5], "when": "2001-02-03"
+        "time": slice("2001-02", "2001-03"), "lat": [14, -44.5], "when": "2001-02-03",
+        "at.month": slice("6", "8"), "time.day": [1, 2],
     }  # fmt: skip
     assert (options.sel_method, options.sel_tolerance) == ("nearest", 1.5)
     assert options.on_missing_chunk == "stop"

@@ -46,6 +46,17 @@ def label(given: Any) -> Any:
     return given
 
 
+def with_dots(given: Any) -> Any:
+    """Join what TOML takes apart: names with a dot that stand in no quotes, as time.season."""
+    if not isinstance(given, dict):
+        return given
+    found: dict[str, Any] = {}
+    for key, value in given.items():
+        parts = value if isinstance(value, dict) else {}
+        found |= {f"{key}.{part}": one for part, one in parts.items()} or {key: value}
+    return found
+
+
 def condition(text: str) -> str:
     """Read a condition."""
     parsed(text)
@@ -117,7 +128,7 @@ TYPES: Mapping[str, Any] = MappingProxyType(
         "op": Annotated[Texts, AfterValidator(reductions)],
         "edges": Text,
         "selection": Annotated[str, AfterValidator(selectable)],
-        "sel": dict[Text, LabelValue],
+        "sel": Annotated[dict[Text, LabelValue], BeforeValidator(with_dots)],
         "sel_tolerance": int | float | str,
         "axis": Annotated[list[int | str], BeforeValidator(listed), Field(min_length=1)],
         "coarsen": Annotated[dict[Text, Count], Field(min_length=1)],

@@ -12,6 +12,7 @@ from chunkfold.errors import PlanError, SourceError
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.axis_names import Named
 from chunkfold.sources.bins import Bins, Intervals
+from chunkfold.sources.flags import flags_of, without_flags
 from chunkfold.sources.label_numbers import numbered
 from chunkfold.sources.labels import GivenLabels, read_labels
 from chunkfold.sources.named_labels import may_name, named_labels, nothing_named
@@ -89,5 +90,16 @@ def numbers_of(
     if isinstance(by, Resampling):
         codes, starts = by.numbered(values)
         return codes, replace(label, groups=starts)
-    codes, found = numbered(given, values, missing, groups)
-    return codes, replace(label, groups=found)
+    flags = flags_of(given.attrs) if values.dtype.kind in "iu" else None
+    if flags is None:
+        codes, found = numbered(given, values, missing, groups)
+        return codes, replace(label, groups=found)
+    unnamed = missing | ~flags.known(values)
+    if groups is None and unnamed.all():
+        raise PlanError(
+            f"{given.name}: found no group: all {unnamed.size:,} selected labels are missing or "
+            f"have no name; there are {flags}"
+        )
+    wanted = flags.codes(groups, given.name)
+    codes, found = numbered(replace(given, negative=True), values, unnamed, wanted)
+    return codes, replace(label, groups=flags.called(found), attrs=without_flags(given.attrs))

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from tokenize import TokenError
 from typing import Any
@@ -21,6 +21,7 @@ from chunkfold.settings import StorageOptions
 from chunkfold.sources.aligning import align_to_data
 from chunkfold.sources.axis_names import Named
 from chunkfold.sources.cf_packing import packing_of
+from chunkfold.sources.flags import flag_attributes
 from chunkfold.sources.ome_zarr import image_name
 from chunkfold.sources.opening import check_dtype, open_any
 from chunkfold.sources.source import Source
@@ -104,13 +105,14 @@ def read_labels(
         raise PlanError(f"by: NumPy makes no array of it ({error})") from None
     refuse_many("by", values.nbytes, values.size)
     called = getattr(by, "name", None)
-    return _given(
+    found = _given(
         values,
         tuple(dims) if named and dims is not None else None,
         "by",
         called if named and isinstance(called, str) else "",
         fractions=fractions,
     )
+    return replace(found, attrs=flag_attributes(getattr(by, "attrs", {}))) if named else found
 
 
 def read_npy(path: Path) -> np.ndarray:
@@ -156,7 +158,8 @@ def _read_zarr(
         packing = packing_of(source) if mask_and_scale else None
         values = values if packing is None else packing.values(values)
     values = align_to_data(values, source, data)
-    return _given(values, source.dims, source.name, _called(source), fractions=fractions)
+    found = _given(values, source.dims, source.name, _called(source), fractions=fractions)
+    return replace(found, attrs=flag_attributes(source.attributes))
 
 
 def _called(source: Source) -> str:

@@ -90,7 +90,8 @@ FORMS: Mapping[str, WrittenOption] = MappingProxyType({
     "where": WrittenOption(metavar="CONDITION"),
     "mask": WrittenOption(
         "Ignore elements where this array of bools is false. It has some of the source's axes, by "
-        "their names, or the last ones.", metavar="NAME|ZARR"),
+        "their names, or the last ones. Or a map of numbers that the condition calls y: 'x > y'.",
+        metavar="NAME|ZARR"),
     "weights": WrittenOption(metavar="NAME|ZARR|FORMULA"),
     "by": WrittenOption(
         "Labels are the name of a coordinate (lat), a part of its dates (time.month), or the path "

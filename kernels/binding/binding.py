@@ -88,7 +88,8 @@ def bind(
     keeping
         Whether there is memory for all elements of an output, of which some may be chosen.
 
-    Monoids that are `masked` all are; the last dtype is then the mask's.
+    Monoids that are `masked` all are; the last dtype is then the mask's, or that of the numbers
+    which conditions compare with.
 
     Raises
     ------
@@ -134,7 +135,7 @@ def bind(
                 f"{named.told} of {value}"
             )
         inputs = native if apart else [value] * len(native)
-        inputs += [_MASK] * masked
+        inputs += [mask] if masked else []
         counts = _counts_present(monoid, value, keyed=keyed, begins=initial is not None)
         parts = components_of(
             monoid, inputs, fp64, known=is_known(named), keyed=keyed, counts=counts
@@ -160,7 +161,7 @@ def bind(
             )
         )  # fmt: skip
     if masked:
-        if mask != _MASK:
+        if mask != _MASK and any(one.where is None for one in monoids):
             raise MonoidError(
                 f"a mask has dtype bool, true where an element is present, not {mask}"
             )

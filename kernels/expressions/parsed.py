@@ -39,7 +39,8 @@ def parsed(text: str) -> Callable[..., Symbol]:
     """Return the function of a condition, such as "x > 300".
 
     It may have `x` (`x0`, `x1` of two inputs), numbers, comparisons, which may be chained, `and`,
-    `or`, `not`, `&`, `|`, `~`, arithmetic, and NumPy's functions by name, as `abs(x) < 1`.
+    `or`, `not`, `&`, `|`, `~`, arithmetic, and NumPy's functions by name, as `abs(x) < 1`. `y` is
+    what the function is called with last, the number of a map beside the elements.
 
     Raises
     ------
@@ -61,6 +62,15 @@ def parsed(text: str) -> Callable[..., Symbol]:
 
     condition.__name__ = text.strip()
     return condition
+
+
+def reads_map(text: str) -> bool:
+    """Tell whether a condition compares elements with a map beside them.
+
+    >>> reads_map("x > y"), reads_map("x > 300")
+    (True, False)
+    """
+    return re.search(r"\by\b", text) is not None
 
 
 class _Reading:
@@ -93,8 +103,9 @@ class _Reading:
         attribute = isinstance(one, ast.Attribute) and one.attr in ("real", "imag")
         if isinstance(one, ast.expr) and not isinstance(one, known) and not attribute:
             raise self._error(f"has {ast.unparse(one)!r}, which is not taken")
-        if isinstance(one, ast.Name) and not _NAME.fullmatch(one.id) and one.id not in _NUMBERS:
-            raise self._error(f"has {one.id!r}; elements are called x, or x0 and x1")
+        known_name = isinstance(one, ast.Name) and (one.id == "y" or one.id in _NUMBERS)
+        if isinstance(one, ast.Name) and not known_name and not _NAME.fullmatch(one.id):
+            raise self._error(f"has {one.id!r}; elements are called x, or x0 and x1, and a map y")
         if isinstance(one, ast.Constant) and not isinstance(one.value, (bool, int, float)):
             raise self._error(f"has {one.value!r}, which is no number")
         parts = list(ast.iter_child_nodes(one))
@@ -154,7 +165,7 @@ class _Reading:
     def _named(self, name: str, elements: tuple[Any, ...]) -> Symbol | ComplexSymbol | float:
         if name in _NUMBERS:
             return _NUMBERS[name]
-        number = int(name[1:] or 0)
+        number = len(elements) - 1 if name == "y" else int(name[1:] or 0)
         if number >= len(elements):
             raise self._error(f"reads {name}, but there are {len(elements)} inputs")
         found: Symbol | ComplexSymbol = elements[number]

@@ -84,7 +84,8 @@ class Monoid:
     """Number of inputs, the last ones, that hold one element for each output, found by an earlier
     read. `where` has no parameter for them, and their NaN is not skipped."""
     masked: bool = field(default=False, kw_only=True)
-    """True: one more input follows, of bools, and elements where it is False are skipped."""
+    """True: one more input follows, and elements where it is False are skipped; or it has numbers,
+    of which `where` has one more parameter."""
     skipna: bool = field(default=False, kw_only=True)
     """True: elements that are NaN or NaT are skipped."""
     where: SymbolFunction | None = field(default=None, kw_only=True)

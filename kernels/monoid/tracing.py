@@ -22,7 +22,7 @@ from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.expressions import operations
 from chunkfold.kernels.expressions.library import as_symbol
 from chunkfold.kernels.expressions.meanings import verify
-from chunkfold.kernels.expressions.nodes import BOOL, INDEX, Node, constant, field_node
+from chunkfold.kernels.expressions.nodes import BOOL, INDEX, Node, constant, field_node, walk
 from chunkfold.kernels.expressions.symbols import ComplexSymbol, Symbol
 from chunkfold.kernels.monoid.accumulate import Accumulate
 from chunkfold.kernels.monoid.trees import (
@@ -110,17 +110,25 @@ class _Trace:
         """Return the condition that an element is missing, or left out by `where` or a mask."""
         pairs = list(zip(self._elements, self._values, strict=True))
         slots = self._monoid.slots
-        beside = self._monoid.weights + slots
-        found = [is_missing(one, dtype) for one, dtype in pairs[: len(pairs) - beside]]
+        own = len(pairs) - self._monoid.weights - slots
+        found = [is_missing(one, dtype) for one, dtype in pairs[:own]]
+        beside = [one for one in self._masks if isinstance(one, Symbol)]
+        maps = [one for one in beside if one.dtype != BOOL]
         masks = [one for one in found if one is not None] if self._monoid.skipna else []
         if self._monoid.where is not None:
-            there = self._called("where", self._monoid.where, *self._elements[: len(pairs) - slots])
+            elements = *self._elements[: len(pairs) - slots], *maps
+            there = self._called("where", self._monoid.where, *elements)
+            if maps and not (isinstance(there, Symbol) and maps[0].node in walk([there.node])):
+                raise self._error(
+                    "where takes no number of the map beside it, its last parameter; compare with "
+                    "it, as lambda x, y: x > y"
+                )
             if not isinstance(there, (Symbol, bool, np.bool_)):
                 raise self._error(f"where gives {there!r}; give a condition, as lambda x: x > 0")
             masks.append(
                 ~there.astype(BOOL) if isinstance(there, Symbol) else as_symbol(not there, BOOL)
             )
-        masks += [~mask.astype(BOOL) for mask in self._masks if isinstance(mask, Symbol)]
+        masks += [~mask.astype(BOOL) for mask in beside if mask.dtype == BOOL]
         absent = functools.reduce(operator.or_, masks).node if masks else None
         return None if absent is constant(False, BOOL) else absent
 

@@ -17,6 +17,7 @@ from chunkfold.kernels import CATALOGUE, Monoid, as_monoid
 from chunkfold.kernels.catalogue.named import divides_by_weights, is_known
 from chunkfold.kernels.catalogue.weighted import are_negative
 from chunkfold.kernels.dtypes import stored_name
+from chunkfold.kernels.expressions.parsed import reads_map
 from chunkfold.kernels.strides import c_strides
 from chunkfold.positions import crossed
 from chunkfold.settings import StorageOptions
@@ -129,14 +130,28 @@ def without_negative(
 
 
 def mask_of(
-    given: Any, source: Named, chosen: Sequence[Axis], options: StorageOptions | None = None
+    given: Any,
+    source: Named,
+    chosen: Sequence[Axis],
+    options: StorageOptions | None = None,
+    conditions: Sequence[str] = (),
 ) -> BroadcastInput:
-    """Read which elements are there; parameters and what is raised as `weights_of`."""
+    """Read which elements are there, or what `conditions` compare them with.
+
+    Other parameters, and what is raised, as `weights_of`.
+    """
     held = _held(given, "where", source, chosen, options)
+    if conditions and held.values.dtype.kind in "iuf":
+        return held
+    if told := next(filter(reads_map, conditions), None):
+        raise PlanError(
+            f"{held.name} is {held.values.dtype}, but the condition {told!r} compares with its "
+            "numbers: give a map of numbers, or leave y out"
+        )
     if held.values.dtype.kind != "b":
         raise PlanError(
             f"{held.name} is {held.values.dtype}; a mask has bools, True where an element counts: "
-            "make it one, as where=mask > 0"
+            "make it one, as where=mask > 0, or compare elements with it, as where=('x > y', map)"
         )
     return held
 
@@ -200,10 +215,15 @@ def _opened(
     array = open_any(given if named else _array(given, what), options)
     name = what if array.local_path is None and not _is_address(given) else array.name
     if array.nbytes > MOST_BYTES:
+        remedy = (
+            "give it as a second source, with an op of two inputs such as 'weighted_mean'"
+            if what == "weights"
+            else "give one with fewer axes, or what it was made of: a condition ('x > 300'), or a "
+            "condition and a map of thresholds, as where=('x > y', map)"
+        )
         raise PlanError(
             f"{name}: {size_text(array.nbytes)} are more than the {size_text(MOST_BYTES)} that "
-            "each worker keeps of it: give it as a second source, with an op of two inputs such "
-            "as 'weighted_mean'"
+            f"each worker keeps of it: {remedy}"
         )
     try:
         stored_name(array.dtype)

@@ -92,10 +92,10 @@ class OptionTable:
     """Ignore elements that do not meet a condition, such as 'x > 300' or '0 < x < 1 and not
     isnan(x)'.
 
-    The condition is a text, or a function of the elements, as `lambda x: x > 300`, with NumPy's
-    meaning (docs/monoids.md). Or it is a mask: an array of bools (NumPy's, xarray's, or Zarr's, or
-    its path as `pathlib.Path`) that has some of the source's axes, by their names, or as NumPy
-    broadcasts, before any selection. Or a tuple of a mask and conditions, which must all hold."""
+    A text, or a function of the elements, as `lambda x: x > 300`, with NumPy's meaning
+    (docs/monoids.md). Or a mask: an array of bools (NumPy's, xarray's, Zarr's, or its
+    `pathlib.Path`) with some axes of the source, by their names, or as NumPy broadcasts, before any
+    selection. Or a tuple: conditions and a mask, or a map of numbers that they call y."""
     weights: Annotated[Any, Section.OPERATION] = None
     """Weight elements in sums, means, variances, deviations, histograms and quantiles: by an array
     along some axes, or by a formula of coordinates in degrees, such as 'cos(lat)'.

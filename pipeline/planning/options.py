@@ -18,7 +18,7 @@ import numpy as np
 from chunkfold.errors import PlanError
 from chunkfold.kernels import CATALOGUE, Monoid, as_monoid
 from chunkfold.kernels.catalogue.named import checking_weights
-from chunkfold.kernels.expressions.parsed import parsed
+from chunkfold.kernels.expressions.parsed import parsed, reads_map
 from chunkfold.planning.broadcast_inputs import weighted
 from chunkfold.planning.coarsening import check_windows
 from chunkfold.planning.option_table import Keywords, Op, OptionTable, meanings
@@ -110,6 +110,11 @@ class Options(OptionTable):
                 raise PlanError(f"{name} is {value!r}, but there are no labels: give them with by=")
         if sum(not is_condition(one) for one in self._wheres) > 1:
             raise PlanError("where has several masks: give one, as where=land & near")
+        if self.mask is None and (told := next(filter(reads_map, self.conditions), None)):
+            raise PlanError(
+                f"the condition {told!r} compares with y, a map of numbers, but there is none: "
+                "give both, as where=('x > y', map)"
+            )
         check_names(self.names)
         refuse_ddof(self.ddof, self.monoids)
         if self.ledger is not None and not self.exact:

@@ -258,7 +258,7 @@ def _held(options: Options, source: Named, chosen: Sequence[Axis]) -> tuple[Broa
             )
         found.append(without_negative(weights, options.monoids, source, chosen))
     if options.mask is not None:
-        found.append(mask_of(options.mask, source, chosen, stores))
+        found.append(mask_of(options.mask, source, chosen, stores, options.conditions))
     return tuple(found)
 
 

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkfold as cf
 import chunkfold.xarray
 from chunkfold.sources.flags import flags_of
-from tests.workflows.test_cli import chunkfold as command
+from chunkfold.workflows.cli.reduce_command import reduce_command
 
 pytestmark = pytest.mark.unoptimised
 NAMES = {-1: "ocean", 1: "france", 2: "spain", 7: "italy"}
@@ -83,16 +84,13 @@ def test_groups_are_asked_for_by_name_or_by_code(asked, data, folder: Path):
 
 
 def test_tables_and_files_have_names(folder: Path, tmp_path: Path):
-    words = ("--op", "sum", "--by", "country", "--groups", "spain,italy", "-q")
-    done = command("reduce", folder / "a.zarr/t", *words, "--out", tmp_path / "a.csv")
-    assert done.returncode == 0
+    words = ["--op", "sum", "--by", "country", "--groups", "spain,italy", "--json"]
+    out = ["--out", str(tmp_path / "a.csv")]
+    done = CliRunner().invoke(reduce_command, [f"{folder}/a.zarr/t", *words, *out])
     rows = (tmp_path / "a.csv").read_text().splitlines()
-    assert [row.split(",")[1:] for row in rows[1:]] == [
-        ["spain", str(int(want(2)))],
-        ["italy", "0"],
-    ]
-    told = json.loads(command("reduce", folder / "a.zarr/t", *words, "--json").stdout)
-    assert told["groups"] == ["spain", "italy"]
+    want_rows = [["spain", str(int(want(2)))], ["italy", "0"]]
+    assert [row.split(",")[1:] for row in rows[1:]] == want_rows
+    assert json.loads(done.stdout)["groups"] == ["spain", "italy"]
 
 
 def test_names_go_with_other_labels_and_along_a_coordinates_own_axis():

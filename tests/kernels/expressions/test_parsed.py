@@ -52,7 +52,7 @@ def test_inputs_have_numbers() -> None:
         ("open(x) > 1", "calls 'open'"),
         ("x > 'a'", "no number"),
         ("y > 2", "says nothing of x"),
-        ("x > y", "elements are called x"),
+        ("x > z", "elements are called x"),
         ("3 > 2", "says nothing of x"),
         ("x in (1, 2)", "not taken|`in`"),
         ("x is 1", "`in` or `is`"),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from chunkfold.kernels.catalogue.histograms import histogram
     from chunkfold.kernels.catalogue.named import as_monoid
     from chunkfold.kernels.catalogue.quantiles import quantile
+    from chunkfold.kernels.catalogue.runs import longest_run
     from chunkfold.kernels.catalogue.topk import argbottomk, argtopk, bottomk, topk
     from chunkfold.kernels.device.device import Device
     from chunkfold.kernels.device.host import all_devices, default_devices, devices, split
@@ -102,6 +103,7 @@ _HOMES = {
     "chunkfold.kernels.catalogue.distinct": ("approx_nunique",),
     "chunkfold.kernels.catalogue.histograms": ("histogram",),
     "chunkfold.kernels.catalogue.quantiles": ("quantile",),
+    "chunkfold.kernels.catalogue.runs": ("longest_run",),
     "chunkfold.kernels.catalogue.topk": ("argbottomk", "argtopk", "bottomk", "topk"),
     "chunkfold.kernels.device.host": (
         "all_devices",
@@ -164,6 +166,7 @@ __all__ = [
     "histogram",
     "is_defined",
     "keyed_box",
+    "longest_run",
     "lookup",
     "lower",
     "magnitude",

@@ -75,6 +75,7 @@ def test_the_functions_of_the_page_are_those_there_are():
         "concatenate",
         "devices",
         "histogram",
+        "longest_run",
         "plan",
     }
     others |= {"accelerate", "corrcoef", "cov", "quantile", "reduce", "submit"}

@@ -23,17 +23,19 @@ BOUNDS = {
     # page of a manifest; tracebacks, progress_shown: what scripts and notebooks show
     # date_parts: selections by them
     # flags: names of codes
-    "modules": 505,
+    # runs, ordered_elements: longest runs
+    "modules": 507,
     "module names that stand twice": 6,
     "functions in two modules": 7,
     "docstrings in dialect": 0,
     "fields of Request, Plan and Work": 25,
     # unmet_conditions, living_statistics, found_partials, transform_command, reductions in graphs
     "files that know absence": 72,
-    "files that know groups": 60,  # transform
+    "files that know groups": 61,  # transform, ordered_elements
     "files that know several reads": 30,
-    # living_statistics, transform, transform_command, chunk_statistics, dask_reductions
-    "files that know windows": 60,
+    # living_statistics, transform, transform_command, chunk_statistics, dask_reductions,
+    # ordered_elements
+    "files that know windows": 61,
     "files that know levels": 24,
 }
 ENTERED = {

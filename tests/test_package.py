@@ -290,8 +290,8 @@ def test_the_public_names_are_these():
         "RangeError", "RemarkWarning", "Result", "Results", "Run", "ServerWarning",
         "ShortMemoryWarning", "SkippedWarning", "SourceError", "TimeLimitError", "UnstoredWarning",
         "accelerate", "approx_nunique", "argbottomk", "argtopk", "ask", "bins", "bits", "bottomk",
-        "concatenate", "corrcoef", "cov", "devices", "first", "fma", "gap", "histogram", "lookup",
-        "lower",
+        "concatenate", "corrcoef", "cov", "devices", "first", "fma", "gap", "histogram",
+        "longest_run", "lookup", "lower",
         "magnitude", "nonzero", "order_high", "order_low", "plan", "quantile", "rank_high",
         "rank_low", "ratio", "real", "reduce", "submit", "topk", "upper", "where", "wide",
     ]  # fmt: skip

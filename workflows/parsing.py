@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,8 @@ from chunkfold.units import integer, number
 MONOIDS = "chunkfold.monoids"
 """Entry points by which other packages add reductions, by name."""
 _RANGE = (number, number, integer)
+_COMMA = re.compile(r",(?![^()]*\))")
+"""One that stands in no brackets."""
 
 
 def parse_edges(text: str) -> list[float]:
@@ -51,12 +54,12 @@ def parse_edges(text: str) -> list[float]:
 
 
 def words(given: tuple[str, ...]) -> list[str]:
-    """Take apart what is joined by commas.
+    """Take apart what is joined by commas, but for those in brackets.
 
-    >>> words(("0", "1, 2"))
-    ['0', '1', '2']
+    >>> words(("0", "1, 2")), words(("longest_run(maximum(x, 3) > 4),max",))
+    (['0', '1', '2'], ['longest_run(maximum(x, 3) > 4)', 'max'])
     """
-    return [word.strip() for entry in given for word in entry.split(",")]
+    return [word.strip() for entry in given for word in _COMMA.split(entry)]
 
 
 def axis(word: str) -> int | str:

@@ -220,6 +220,11 @@ class Accumulator:
         return any(traits_of(part).reads_index for part in self.components)
 
     @cached_property
+    def in_order(self) -> bool:
+        """True if elements of each output are folded one by one, in their order."""
+        return any(part.in_order for part in self.components)
+
+    @cached_property
     def takes_first(self) -> bool:
         """True if components that read the index keep the first of equal elements."""
         return all(traits_of(part).takes_first for part in self.components)

@@ -133,6 +133,8 @@ class Component:
     """Tolerance within which its laws must hold; None if they are known to."""
     digits_of: str = ""
     """Field of the monoid that is an exact sum of integers, of which these are the digits."""
+    in_order: bool = False
+    """True: elements are folded in their order, for `op` does not commute."""
 
     @property
     def identity(self) -> object:

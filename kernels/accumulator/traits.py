@@ -56,7 +56,7 @@ class Traits:
     """Traits of a component, fixed when it is bound."""
 
     reads_index: bool
-    """Any tree reads the index."""
+    """Any tree reads the index, or elements come in their order: then positions matter, too."""
     is_position: bool
     """It is the first position of an extreme, of keys that are integers."""
     takes_first: bool
@@ -82,7 +82,7 @@ class Traits:
 @lru_cache(1024)  # users' reductions come and go
 def traits_of(part: Component) -> Traits:
     """Return the traits of a component, from its trees."""
-    reads = INDEX in walk(part.of_elements)
+    reads = part.in_order or INDEX in walk(part.of_elements)
     position = _is_position(part)
     joined = _joins(part.state) if part.state else {}
     return Traits(

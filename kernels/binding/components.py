@@ -53,7 +53,7 @@ def components_of(
     absent = trees.absent
 
     def component(*fields: BoundField, state: BoundState | None = None) -> Component:
-        return Component(monoid.name, fields, state, absent, rtol)
+        return Component(monoid.name, fields, state, absent, rtol, in_order=monoid.in_order)
 
     def alone(field: BoundField) -> Component:
         summed = integer_sum(trees.lift[field.name]) if field.limbs else None

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from chunkfold.kernels.catalogue.catalogue import CATALOGUE
 from chunkfold.kernels.catalogue.distinct import OfEachValue
 from chunkfold.kernels.catalogue.quantiles import Quantiles, named_quantile, quantile
+from chunkfold.kernels.catalogue.runs import join_runs, named_run
 from chunkfold.kernels.catalogue.sketches import Sketch
 from chunkfold.kernels.catalogue.topk import TopK, argbottomk, argtopk, bottomk, topk
 from chunkfold.kernels.catalogue.weighted import checking_negative
@@ -48,7 +49,7 @@ _SHARES = tuple(
 _CHECKED = {name: checking_negative(CATALOGUE[name]) for name in _SHARES}
 NAMES = (
     f"{', '.join(CATALOGUE)}; p95 and other percentiles; top5, bottom5, argtop5, argbottom5 and of "
-    "other numbers; nan before any of these"
+    "other numbers; nan before any of these; longest_run(x < 1) and other conditions"
 )
 """All names that there are, for messages and help."""
 _ENDS = MappingProxyType(
@@ -61,7 +62,7 @@ _SORTED = re.compile(rf"(nan)?({'|'.join(_ENDS)})(\d{{1,9}})")
 def is_known(monoid: Monoid) -> bool:
     """Return True for a monoid of the catalogue, under any name."""
     families = (Quantiles, OfEachValue, Sketch, TopK, WeightedQuantiles)
-    if isinstance(monoid.specialised, families):
+    if isinstance(monoid.specialised, families) or monoid.op is join_runs:
         return True
     known = (*CATALOGUE.values(), *_CHECKED.values())
     return any(_declared(monoid) == _declared(one) for one in known)
@@ -130,8 +131,8 @@ def as_monoid(op: str | Monoid) -> Monoid:
         return op
     if not isinstance(op, str):
         raise MonoidError(f"a reduction is a name or a Monoid, not {op!r}")
-    if op in CATALOGUE:
-        return CATALOGUE[op]
+    if (known_by := CATALOGUE.get(op) or named_run(op)) is not None:
+        return known_by
     if (percentile := _PERCENTILE.fullmatch(op)) is not None:
         how, digits = percentile.groups()
         weighs, percent = how == "weighted_", float(digits.replace("_", "."))

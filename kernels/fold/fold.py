@@ -54,7 +54,8 @@ class Fold:
         self.tuning = tuning
         self.outputs = outputs
         self.launcher = Launcher(opened, accumulator, tuning, queue)
-        self.splits = splits or most_splits(tuning, outputs, accumulator.nbytes)
+        most = 1 if accumulator.in_order else most_splits(tuning, outputs, accumulator.nbytes)
+        self.splits = splits or most
         self._seen: deque[_Again] = deque(maxlen=2 * _MOST_REPEATS)
         """What was folded last."""
         self._repeats: dict[_Again, Repeat] = {}

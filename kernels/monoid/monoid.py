@@ -108,6 +108,8 @@ class Monoid:
     """Elements of each output, by rank, that `finish` needs besides the fields."""
     reads: int = field(default=1, kw_only=True)
     """Reads of the data, at most."""
+    in_order: bool = field(default=False, kw_only=True)
+    """True: `op` does not commute; elements of the one axis that is reduced come in its order."""
     last_axis: str | None = field(default=None, kw_only=True)
     """Name of the results' last axis, where each result has several values."""
     labels: tuple[float, ...] = field(default=(), kw_only=True)
@@ -280,6 +282,8 @@ class Monoid:
 
     def skipping(self, name: str | None = None) -> Monoid:
         """Return the form that skips NaN and NaT, with the same name or another."""
+        if self.in_order:  # what is left out would join those on both of its sides
+            return self
         written = "" if name else self.written
         return replace(self, skipna=True, name=name or self.name, written=written)
 

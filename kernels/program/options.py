@@ -170,6 +170,17 @@ class Tuning:
         changed = replace(one_by_one, tile=1, aligned=False, short_rows=None)
         return changed.because(short_rows=plainest)
 
+    def in_order(self) -> Tuning:
+        """Return the tuning by which one work-item folds an output's elements, one by one."""
+        why = "one work-item folds the elements of an output in their order"
+
+        def alone(loads: Loads) -> Loads:
+            one = replace(loads, local_size=1, lanes=1, width=1, unroll=1)
+            return one.because(local_size=why, lanes=why, unroll=why)
+
+        made = replace(self, flat=alone(self.flat), rows=alone(self.rows), short_rows=None, tile=1)
+        return made.because(short_rows=why)
+
     def at_most(self, work_items: int) -> Tuning:
         """Return the tuning with no work-group larger than `work_items`."""
         limit = f"built kernels allow {work_items} at most"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import pyopencl as cl
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator, Slot
 from chunkfold.kernels.accumulator.component import Component
@@ -21,6 +22,10 @@ from chunkfold.kernels.binding.samples import inputs_of
 from chunkfold.kernels.exact.limbs import integers, specials
 from chunkfold.kernels.expressions.meanings import MEANINGS
 from chunkfold.kernels.expressions.nodes import INDEX, walk
+from chunkfold.kernels.fold.fold import Fold
+from chunkfold.kernels.geometry import box
+from chunkfold.kernels.program.device_context import DeviceContext
+from chunkfold.kernels.program.options import Tuning
 
 COUNT = 1031
 """Elements of a sample: a prime, so that no stage divides it."""
@@ -69,6 +74,10 @@ def _extremes(name: str, number: int) -> np.ndarray:
     made = rng.integers(info.min, info.max, COUNT, name, endpoint=True)
     made[::50], made[7::50] = info.min, info.max
     return made
+
+
+_AFTER_ANOTHER = [box((6, 103), (0,)), box((4, 103), (0,), offset=618, index=618)]
+"""Boxes whose rows follow each other, and fill vectors."""
 
 
 class Answers:
@@ -162,3 +171,26 @@ def _differ(want: np.ndarray, got: np.ndarray, *, exact: bool) -> np.ndarray:
         with np.errstate(invalid="ignore"):
             same |= np.isclose(want, got, rtol=_RTOL[want.dtype.name], atol=0, equal_nan=True)
     return np.flatnonzero(~same.reshape(len(same), -1).all(axis=1))
+
+
+def mismatch_in_order(
+    opened: DeviceContext,
+    accumulator: Accumulator,
+    tuning: Tuning,
+    values: InputArrays,
+    buffers: Sequence[cl.Buffer],
+) -> str:
+    """Fold elements in their order, of one output and of several; describe a mismatch, or ''."""
+    every = np.arange(COUNT)
+    for groups, boxes in (
+        (every[None], [box((COUNT,), (0,))]),
+        (every[:1027].reshape(13, 79), [box((13, 79), (1,))]),
+        (every[:1030].reshape(10, 103).T, _AFTER_ANOTHER),
+    ):
+        fold = Fold(opened, accumulator, tuning, len(groups))
+        for part in boxes:
+            fold.add(buffers, part)
+        done = fold.finish()
+        if mismatch := Answers(accumulator, values, list(groups)).mismatch(done, done, rounds=True):
+            return f"{mismatch}, of {len(groups)} outputs in their order"
+    return ""

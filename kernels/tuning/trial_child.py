@@ -34,7 +34,7 @@ from chunkfold.kernels.program.device_context import DeviceContext
 from chunkfold.kernels.program.options import Tuning
 from chunkfold.kernels.tuning.autotuning import fastest_first, measure_rates
 from chunkfold.kernels.tuning.trial import TRIAL_DEADLINE_S, TrialRequest, Verdict
-from chunkfold.kernels.tuning.trial_answers import COUNT, Answers, samples
+from chunkfold.kernels.tuning.trial_answers import COUNT, Answers, mismatch_in_order, samples
 
 if TYPE_CHECKING:
     from chunkfold.kernels.tuning.decode_request import DecodeRequest
@@ -200,6 +200,8 @@ def _uploaded(opened: DeviceContext, array: np.ndarray) -> cl.Buffer:
 def _mismatch(opened: DeviceContext, request: TrialRequest, tuning: Tuning, sample: _Sample) -> str:
     """Fold all elements into one output; return a description of a mismatch, or ''."""
     accumulator = request.accumulator
+    if accumulator.in_order:
+        return mismatch_in_order(opened, accumulator, tuning, sample.values, sample.buffers)
     ways = [boxes for kernel in request.kernels for boxes in _WAYS.get(kernel, ())]
     if accumulator.uses_index:  # which gaps move
         ways = [

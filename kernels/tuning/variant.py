@@ -61,6 +61,10 @@ def tiers(device: Device, accumulator: Accumulator) -> Iterator[tuple[Tuning, ..
     The last is the simplest there is.
     """
     row = _TABLE[device.kind]
+    if accumulator.in_order:
+        one = row.shapes(device, accumulator, "tree")[0].in_order()
+        yield _because("elements are folded in their order", [one])
+        return
     others: list[str] = []
     """Reasons against the variants before."""
     for variant in row.variants:
@@ -87,6 +91,8 @@ def forced(device: Device, accumulator: Accumulator, variant: str) -> tuple[Tuni
     """
     if variant not in VARIANTS:
         raise DeviceError(f"no variant is called {variant!r}; there are: {', '.join(VARIANTS)}")
+    if accumulator.in_order:
+        return next(tiers(device, accumulator))
     reason = why_not(device, accumulator, variant)
     if reason:
         raise DeviceError(f"variant {variant!r} cannot be used on {device}: {reason}")

@@ -26,6 +26,7 @@ from chunkfold.planning.coarsening import coarsened
 from chunkfold.planning.grouping import OwnKeys, grouping_of
 from chunkfold.planning.living_statistics import statistics_of
 from chunkfold.planning.options import Options
+from chunkfold.planning.ordered_elements import refuse_disorder
 from chunkfold.planning.planner import refuse_many_leaves
 from chunkfold.planning.questions import check_questions, of_question, refuse_other_windows
 from chunkfold.planning.request import Request, in_storage_order
@@ -66,6 +67,8 @@ def asked(
     requests = in_storage_order(_dated(tuple(_opened(source, each, by_position=by_position))))
     if not alone:
         refuse_other_windows(requests)
+    if any(monoid.in_order for one in requests for monoid in one.options.monoids):
+        refuse_disorder(requests)
     for request in requests:
         with _named(request.question):
             _refuse_undefined(request)
@@ -115,18 +118,13 @@ def _opened(source: Any, each: Mapping[str, Options], *, by_position: bool) -> I
             if arrays is None:
                 sources = sources or _sources(source, options.opening, by_position=by_position)
                 _refuse_other_coordinates(options, sources[0])
-                read = sources, _selected(options, sources[0])
+                read = sources, by_positions(options, sources[0]) if options.sel else options
                 request = _of(*(read if options.tendency is None else with_following(*read)))
             else:
                 if options.tendency is not None:
                     raise PlanError("tendency takes no arrays of xarray: give the path of the Zarr")
                 request = _of_arrays(arrays, _for_arrays(options, arrays))
         yield replace(request, question=name)
-
-
-def _selected(options: Options, data: Source | DataArrays) -> Options:
-    """Return options whose `selection` has the positions that `sel` says."""
-    return by_positions(options, data) if options.sel else options
 
 
 def _of(sources: tuple[Source, ...], options: Options, seen: Named | None = None) -> Request:
@@ -166,7 +164,7 @@ def _of(sources: tuple[Source, ...], options: Options, seen: Named | None = None
 def _of_arrays(arrays: DataArrays, options: Options) -> Request:
     """Return a reduction of what xarray holds, by the axes of what it is read from."""
     _refuse_other_coordinates(options, arrays)
-    options = _selected(options, arrays)
+    options = by_positions(options, arrays) if options.sel else options
     made, axes = _of(arrays.sources, options, arrays), arrays.axes
     chosen = arrays.stored(made.chosen)
     dropped = {n for n, entry in enumerate(chosen) if entry.dropped}

@@ -15,7 +15,7 @@ BOUNDS = {
     # lent_memory: devices that others use too; aligned_runs, block_outputs, chunk_contents,
     # unmet_conditions, possible_truths: ledgers; written_tiles, changed_parts: outputs that are
     # gone on with; living_statistics, found_partials: statistics in ledgers; tendencies,
-    # transform, transform_command: changes and anomalies; consolidated_metadata, check, findings
+    # transform, comparing, transform_command: changes and anomalies; consolidated_metadata, check, findings
     # and what finds them, diff_groups, tolerances: archives; acceleration,
     # and the eight modules that find reductions in Dask's graphs;
     # drawing, pictures, panels, picture_labels, terminal_pictures, read_results, plot_command:
@@ -24,7 +24,7 @@ BOUNDS = {
     # date_parts: selections by them
     # flags: names of codes
     # runs, ordered_elements: longest runs
-    "modules": 507,
+    "modules": 508,
     "module names that stand twice": 6,
     "functions in two modules": 7,
     "docstrings in dialect": 0,

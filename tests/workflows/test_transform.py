@@ -14,8 +14,10 @@ import zarr
 
 import chunkfold as cf
 from chunkfold.errors import PlanError
+from chunkfold.workflows import comparing
 from chunkfold.workflows import transform as transform_module
-from chunkfold.workflows.transform import TRANSFORMS, transform
+from chunkfold.workflows.comparing import TRANSFORMS
+from chunkfold.workflows.transform import transform
 from tests.ledgers import aged
 from tests.workflows.test_cli import chunkfold
 
@@ -89,7 +91,7 @@ def test_statistics_that_are_not_held_are_read_by_group(
     tmp_path: Path, data: xr.DataArray, name: str, monkeypatch: pytest.MonkeyPatch
 ):
     mean, std = statistics(data, ASKED[name])
-    monkeypatch.setattr(transform_module, "HELD_BYTES", 0)
+    monkeypatch.setattr(comparing, "HELD_BYTES", 0)
     seen, write = [], transform_module.write_projection
 
     def spied(request: Any, place: Path, **given: Any) -> None:

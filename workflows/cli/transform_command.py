@@ -8,9 +8,10 @@ import click
 
 from chunkfold.planning.option_values import Section
 from chunkfold.workflows.cli import common_options
+from chunkfold.workflows.comparing import TRANSFORMS
 from chunkfold.workflows.consoles import err
 from chunkfold.workflows.progress import run_progress
-from chunkfold.workflows.transform import TRANSFORMS, transformation, write_transformation
+from chunkfold.workflows.transform import transformation, write_transformation
 from chunkfold.workflows.written_options import WRITTEN, library_options
 
 _NAMES = tuple(

@@ -20,15 +20,16 @@ BOUNDS = {
     # and the eight modules that find reductions in Dask's graphs;
     # drawing, pictures, panels, picture_labels, terminal_pictures, read_results, plot_command:
     # what is drawn; arithmetic, files: what results are made into; words, again, report_command: a
-    # page of a manifest; tracebacks, progress_shown: what scripts and notebooks show
-    "modules": 503,
+    # page of a manifest; tracebacks, progress_shown: what scripts and notebooks show;
+    # regions, region_shapes, region_values, regions_command
+    "modules": 507,
     "module names that stand twice": 6,
     "functions in two modules": 7,
     "docstrings in dialect": 0,
     "fields of Request, Plan and Work": 25,
     # unmet_conditions, living_statistics, found_partials, transform_command, reductions in graphs
-    "files that know absence": 72,
-    "files that know groups": 60,  # transform
+    "files that know absence": 75,  # regions, region_values, regions_command
+    "files that know groups": 61,  # transform, regions
     "files that know several reads": 30,
     # living_statistics, transform, transform_command, chunk_statistics, dask_reductions
     "files that know windows": 60,

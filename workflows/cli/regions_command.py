@@ -46,13 +46,15 @@ def regions_command(
 ) -> None:
     """Measure the regions of IMAGE that LABELS number: a table with a row for each.
 
-    Both are paths or URLs of arrays, and labels are integers: each number above 0 is a region. A
-    row has the label, area, centroid and bounding box, in elements, and minimum, maximum, sum, mean
-    and standard deviation of the image, all of them exact. Each array is read once.
+    Both are paths or URLs of arrays, or of OME-Zarr images, and labels are integers: each number
+    above 0 is a region. A row has the label, area, centroid and bounding box, in elements, and
+    minimum, maximum, sum, mean and standard deviation of the image, all of them exact. Each array
+    is read once.
 
     \b
     Examples:
-      chunkfold regions image.zarr/0 image.zarr/labels/cells/0 --out cells.parquet
+      chunkfold regions image.zarr image.zarr/labels/cells --out cells.parquet
+      chunkfold regions image.zarr image.zarr/labels/cells --level 1 > coarse.csv
       chunkfold regions scan.zarr/0 organs.zarr --skipna > organs.csv
     """
     made = measuring_regions(image, labels, skipna=skipna, memory=memory)

@@ -218,7 +218,7 @@ def normalization_json(found: Normalization) -> dict[str, Any]:
     statistics = {name: jsonable(values) for name, values in found.statistics.items()}
     return {
         "source": found.source,
-        "channels": found.channels,
+        "channels": jsonable(found.channels),
         "by": found.by,
         "mask_and_scale": found.mask_and_scale,
         **statistics,

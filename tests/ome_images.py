@@ -48,8 +48,8 @@ def ome_image(
     return folder / path
 
 
-def valid_image(folder: Path) -> Any:
+def valid_image(group: zarr.Group) -> Any:
     """Return an image as ome-zarr-models reads it, which refuses what breaks the specification."""
     import ome_zarr_models
 
-    return ome_zarr_models.open_ome_zarr(zarr.open_group(str(folder), mode="r"))
+    return ome_zarr_models.open_ome_zarr(group, version="0.5")

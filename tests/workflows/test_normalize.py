@@ -122,7 +122,7 @@ def test_windows_of_channels_are_the_bounds_and_the_rest_stays(
             [window["start"], window["end"]], [low[:, n].min(), high[:, n].max()]
         )
         assert one == {"active": True, **{key: channels[n][key] for key in ("color", "label")}}
-    made = valid_image(tmp_path / "o.zarr")
+    made = valid_image(zarr.open_group(str(tmp_path / "o.zarr"), mode="r"))
     (multiscale,) = made.attributes.ome.multiscales
     assert multiscale.datasets[0].coordinateTransformations[0].scale == [2.0, 1.0, 0.5, 0.25]
     windows = [one["window"] for one in made.attributes.ome.omero["channels"]]

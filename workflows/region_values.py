@@ -40,32 +40,38 @@ def _exactly(fields: Mapping[str, Any], _: Any) -> np.ndarray:
     return found
 
 
-ROUNDED, EXACT = _moments("moments", _rounded), _moments("moments", _exactly)
+MOMENTS, SUMS = _moments("moments", _rounded), _moments("sums", _exactly)
 """Sums, means and deviations; sums and sums of squares as the rational numbers that they are."""
 _add = np.frompyfunc(add, 2, 1)
 
 
 def joined_values(
-    place: np.ndarray, found: Sequence[Mapping[str, np.ndarray]], *, skipna: bool
+    place: np.ndarray,
+    area: np.ndarray,
+    found: Sequence[Mapping[str, np.ndarray]],
+    *,
+    skipna: bool,
 ) -> dict[str, np.ndarray]:
-    """Put together what regions have in several boxes: rows that have the same place."""
-    least, most = (np.fmin, np.fmax) if skipna else (np.minimum, np.maximum)
-    each = {"min": least, "max": most, "count": np.add, "moments": _add}
-    return {name: folded(each[name], place, (one[name] for one in found)) for name in found[0]}
+    """Put together what regions have in several boxes.
 
-
-def rounded_statistics(area: np.ndarray, found: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Round what was put together; return all columns, in their order.
-
-    Each is of shape (regions, places along the image's other axes).
+    Rows of all boxes, one after another, that have the same place are of one region, of so large an
+    area. Moments are rounded once, where a region is in several boxes by its sums.
     """
-    moments = found["moments"]
-    if moments.dtype.kind == "O":
-        shape = moments.shape[:2]
-        counts = np.broadcast_to(found.get("count", area[:, None]), shape).reshape(-1)
-        rows = zip(moments.reshape(-1, 2).tolist(), counts.tolist(), strict=True)
-        moments = np.array([_of_sums(s, q, n) for (s, q), n in rows]).reshape(*shape, 3)
+    least, most = (np.fmin, np.fmax) if skipna else (np.minimum, np.maximum)
+    each = {"min": least, "max": most, "count": np.add, "moments": np.add, "sums": _add}
+    made = {name: folded(each[name], place, (one[name] for one in found)) for name in found[0]}
+    sums, moments = made.pop("sums"), made["moments"]
+    counts = made.get("count", np.broadcast_to(area[:, None], moments.shape[:2]))
+    for row in np.flatnonzero(np.bincount(place) > 1):
+        parts = zip(sums[row], counts[row].tolist(), strict=True)
+        moments[row] = [_of_sums(total, squares, n) for (total, squares), n in parts]
+    return made
+
+
+def value_columns(found: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return all columns, in their order: of shape (regions, places along the other axes)."""
     kept = {name: found[name] for name in ("count", "min", "max") if name in found}
+    moments = found["moments"]
     return {**kept, **{name: moments[..., n] for n, name in enumerate(("sum", "mean", "std"))}}
 
 

@@ -25,9 +25,9 @@ from chunkfold.sources.opening import open_source
 from chunkfold.sources.source import Source
 from chunkfold.workflows.ome import element_size
 from chunkfold.workflows.region_shapes import RegionShapes, joined_shapes, shapes_of
-from chunkfold.workflows.region_values import EXACT, ROUNDED, joined_values, rounded_statistics
+from chunkfold.workflows.region_values import MOMENTS, SUMS, joined_values, value_columns
 
-AT_ONCE = 1 << 25
+AT_ONCE = 1 << 24
 """Labels that are in memory at a time: each worker has them, too."""
 
 
@@ -81,7 +81,7 @@ def regions(
 ) -> Regions:
     """Measure every region of an image: a read of the image, and one of the labels.
 
-    The image is folded where `chunkfold.reduce` would do it, and 32 million labels at a time: what
+    The image is folded where `chunkfold.reduce` would do it, and 16 million labels at a time: what
     regions have in several of such parts is put together before it is rounded. Labels are read by
     this process.
 
@@ -168,7 +168,7 @@ def measured_regions(
         shape, codes = _labelled(made, box)
         if len(shape.labels):
             shapes.append(shape)
-            request = _request(made, box, shape.labels, codes, exact=several)
+            request = _request(made, box, shape.labels, codes, sums=several)
             run = submit(request, client=client, on_event=on_event)
             found.append(_of_regions(made, run.result(), len(shape.labels)))
     if not shapes:
@@ -184,8 +184,10 @@ def measured_regions(
         ):  # fmt: skip
             columns[f"{what}_{names[axis]}"] = values[:, n]
     place = np.searchsorted(places.labels, np.concatenate([one.labels for one in shapes]))
-    joined = joined_values(place, found, skipna=made.skipna) if several else found[0]
-    measured = rounded_statistics(places.area, joined)
+    joined = found[0]
+    if several:
+        joined = joined_values(place, places.area, found, skipna=made.skipna)
+    measured = value_columns(joined)
     suffixes = [""]
     for axis in made.kept:
         if (size := made.image.shape[axis]) > 1:
@@ -214,22 +216,22 @@ def _labelled(made: Measuring, box: Slices) -> tuple[RegionShapes, np.ndarray]:
     begin = [one.start for one in box]
     if missing.all():
         return shapes_of(np.empty(0, np.int64), np.full(values.shape, -1), begin), values
-    native = values.astype(np.uint64 if values.dtype == np.uint64 else np.int64)
-    codes, labels = numbered(GivenLabels(native, missing), native, missing, None)
+    kind = np.dtype(np.uint8) if values.dtype == bool else values.dtype.newbyteorder("=")
+    values = values.astype(kind, copy=False)
+    codes, labels = numbered(GivenLabels(values, missing), values, missing, None)
     codes = narrow(codes, len(labels))
     return shapes_of(labels, codes, begin), codes
 
 
 def _request(
-    made: Measuring, box: Slices, labels: np.ndarray, codes: np.ndarray, *, exact: bool
+    made: Measuring, box: Slices, labels: np.ndarray, codes: np.ndarray, *, sums: bool
 ) -> Request:
     """Return the reduction of the image's regions in a box."""
     selection: list[slice] = [slice(None)] * len(made.image.shape)
     for axis, along in zip(made.along, box, strict=True):
         selection[axis] = along
-    count = ["count"] if made.skipna else []
     options = Options(
-        ["min", "max", *count, EXACT if exact else ROUNDED],
+        ["min", "max", MOMENTS, *(["count"] if made.skipna else []), *([SUMS] if sums else [])],
         axis=made.along,
         selection=tuple(selection),
         skipna=made.skipna,

@@ -68,6 +68,13 @@ def joined_values(
     return made
 
 
+def no_values(count: int, dtype: np.dtype, *, counted: bool) -> dict[str, np.ndarray]:
+    """Return what no region has, at so many places along an image's other axes."""
+    none = np.empty((0, count), dtype)
+    counts = {"count": none.astype(np.int64)} if counted else {}
+    return {"min": none, "max": none, **counts, "moments": np.empty((0, count, 3))}
+
+
 def value_columns(found: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return all columns, in their order: of shape (regions, places along the other axes)."""
     kept = {name: found[name] for name in ("count", "min", "max") if name in found}

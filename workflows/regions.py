@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,7 +26,7 @@ from chunkfold.sources.opening import open_source
 from chunkfold.sources.source import Source
 from chunkfold.workflows.ome import element_size
 from chunkfold.workflows.region_shapes import RegionShapes, joined_shapes, shapes_of
-from chunkfold.workflows.region_values import MOMENTS, SUMS, joined_values, value_columns
+from chunkfold.workflows.region_values import MOMENTS, SUMS, joined_values, no_values, value_columns
 
 AT_ONCE = 1 << 24
 """Labels that are in memory at a time: each worker has them, too."""
@@ -171,8 +172,11 @@ def measured_regions(
             request = _request(made, box, shape.labels, codes, sums=several)
             run = submit(request, client=client, on_event=on_event)
             found.append(_of_regions(made, run.result(), len(shape.labels)))
-    if not shapes:
-        return Regions(made.image.name, made.labels.name, {"label": np.empty(0, np.int64)})
+    if not shapes:  # a table without rows has all columns
+        several, count = False, math.prod(made.image.shape[n] for n in made.kept)
+        found.append(no_values(count, made.image.dtype, counted=made.skipna))
+        none = np.full([1] * len(made.along), -1)
+        shapes.append(shapes_of(np.empty(0, np.int64), none, [0] * none.ndim))
     places = joined_shapes(shapes)
     columns: dict[str, np.ndarray] = {"label": places.labels, "area": places.area}
     sizes = ((made.labels, made.own), (made.image, made.along))

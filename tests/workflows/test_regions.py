@@ -77,7 +77,7 @@ def test_regions_are_those_of_scikit_image(
     if labels.any():
         check(found, labels.astype("i8"), image, "012"[: labels.ndim])
     else:
-        assert found.columns["label"].tolist() == []
+        assert {len(values) for values in found.columns.values()} == {0}
 
 
 @pytest.mark.parametrize("dtype", ["i2", "f8"])
@@ -113,6 +113,20 @@ def test_missing_elements_are_left_out_on_demand(at_once: int, monkeypatch: pyte
     plain = regions(stored(image, (1, 12)), stored(labels)).columns
     assert np.isnan(plain["mean"]).tolist() == [True, True, False]
     assert plain["area"].tolist() == [12, 6, 6]
+
+
+@pytest.mark.parametrize("skipna", [True, False])
+@pytest.mark.parametrize("at_once", [1 << 24, 4])
+def test_a_table_without_regions_has_all_columns(
+    skipna: bool, at_once: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(module, "AT_ONCE", at_once)
+    image = stored(np.ones((2, 4, 3), "u1"), (1, 2, 3), dimension_names=["c", "y", "x"])
+    some = regions(image, stored(np.eye(4, 3, dtype="i4")), skipna=skipna).columns
+    none = regions(image, stored(np.zeros((4, 3), "i4")), skipna=skipna).columns
+    assert list(none) == list(some)
+    assert {name: len(values) for name, values in none.items()} == dict.fromkeys(some, 0)
+    assert [none[name].dtype for name in some][1:] == [each.dtype for each in some.values()][1:]
 
 
 def test_each_channel_has_columns_and_labels_may_have_axes_of_one_element():

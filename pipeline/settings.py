@@ -19,6 +19,7 @@ ABSENT_STATUS = "chunkfold.remote.absent-status"
 ALLOWED = "allow_targets"
 """Name of the option with prefixes of addresses to which references may lead."""
 ALLOW_TARGETS = "chunkfold.store.allow-targets"
+IMAGE_LEVEL = "chunkfold.image.level"
 _DASHBOARD = "chunkfold.dashboard.address"
 _REQUESTS = "chunkfold.remote.requests"
 REQUESTS = 100
@@ -119,6 +120,20 @@ def metadata_bytes() -> int:
 def accelerate_bytes() -> int:
     """Return the fewest bytes of an array that is not left to Dask; see `_bytes`."""
     return _bytes("chunkfold.accelerate.least-bytes", ACCELERATE_BYTES)
+
+
+def image_level() -> int | None:
+    """Return the level of images that is read where a group is named: `chunkfold.image.level`.
+
+    Raises
+    ------
+    PlanError
+        If the setting is no such number.
+    """
+    given = dask.config.get(IMAGE_LEVEL, None)
+    if given is not None and (type(given) is not int or given < 0):
+        raise PlanError(f"{IMAGE_LEVEL} is {given!r}; give the number of a level, 0 the finest")
+    return given
 
 
 def worker_losses() -> int:

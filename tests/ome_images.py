@@ -46,3 +46,10 @@ def ome_image(
     told = {**(beside or {}), "multiscales": [{"version": version, **entry} if old else entry]}
     group.attrs.update(told if old else {"ome": {"version": version, **told}})
     return folder / path
+
+
+def valid_image(group: zarr.Group) -> Any:
+    """Return an image as ome-zarr-models reads it, which refuses what breaks the specification."""
+    import ome_zarr_models
+
+    return ome_zarr_models.open_ome_zarr(group, version="0.5")

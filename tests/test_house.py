@@ -15,8 +15,8 @@ BOUNDS = {
     # lent_memory: devices that others use too; aligned_runs, block_outputs, chunk_contents,
     # unmet_conditions, possible_truths: ledgers; written_tiles, changed_parts: outputs that are
     # gone on with; living_statistics, found_partials: statistics in ledgers; tendencies,
-    # transform, comparing, transform_command: changes and anomalies; consolidated_metadata, check, findings
-    # and what finds them, diff_groups, tolerances: archives; acceleration,
+    # transform, comparing, transform_command: changes and anomalies; consolidated_metadata, check,
+    # findings and what finds them, diff_groups, tolerances: archives; acceleration,
     # and the eight modules that find reductions in Dask's graphs;
     # drawing, pictures, panels, picture_labels, terminal_pictures, read_results, plot_command:
     # what is drawn; arithmetic, files: what results are made into; words, again, report_command: a
@@ -24,14 +24,15 @@ BOUNDS = {
     # date_parts: selections by them
     # flags: names of codes
     # runs, ordered_elements: longest runs
-    "modules": 508,
+    # regions, region_shapes, region_values, regions_command: tables of segmentations
+    "modules": 512,
     "module names that stand twice": 6,
     "functions in two modules": 7,
     "docstrings in dialect": 0,
     "fields of Request, Plan and Work": 25,
     # unmet_conditions, living_statistics, found_partials, transform_command, reductions in graphs
-    "files that know absence": 72,
-    "files that know groups": 61,  # transform, ordered_elements
+    "files that know absence": 75,  # regions, region_values, regions_command
+    "files that know groups": 63,  # transform, comparing, ordered_elements, regions
     "files that know several reads": 30,
     # living_statistics, transform, transform_command, chunk_statistics, dask_reductions,
     # ordered_elements

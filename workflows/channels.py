@@ -8,8 +8,8 @@ import numpy as np
 
 from chunkfold.boxes import Slices
 
-MEASURES = {"mean-std": ("mean", "std"), "min-max": ("min", "max")}
-"""Statistics that each way to normalize needs."""
+MEASURES = {"mean-std": ("mean", "std"), "min-max": ("min", "max"), "percentiles": ()}
+"""Statistics that each way to normalize needs; percentiles are named by their numbers."""
 
 
 @dataclass(frozen=True)
@@ -17,25 +17,32 @@ class Normalization:
     """An offset and a scale per channel, for `(value - offset) / scale`."""
 
     source: str
-    channels: int | None
-    """Their axis; None if all of the array is one."""
+    channels: int | tuple[int, ...] | None
+    """Their axis, or several, ascending; None if all of the array is one."""
     by: str
     statistics: dict[str, np.ndarray]
-    """Mean and std, or min and max: float64, of shape (channels,)."""
+    """Mean and std, min and max, or two percentiles; then others. float64, of shape (channels,), or
+    with an axis for each of several; so are offset and scale."""
     mask_and_scale: bool = False
     """True if they are of decoded values."""
 
     @property
     def offset(self) -> np.ndarray:
-        """Return the values that become 0: float64, (channels,)."""
-        return self.statistics[MEASURES[self.by][0]]
+        """Return the values that become 0."""
+        return next(iter(self.statistics.values()))
 
     @property
     def scale(self) -> np.ndarray:
-        """Return the spans that become 1: float64, (channels,); 1 if a channel has one value."""
-        low, high = (self.statistics[name] for name in MEASURES[self.by])
+        """Return the spans that become 1; 1 if a channel has one value."""
+        low, high = [*self.statistics.values()][:2]
         span = high if self.by == "mean-std" else high - low
         return np.where(span == 0, 1.0, span)
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The axes of channels."""
+        given = self.channels
+        return () if given is None else given if isinstance(given, tuple) else (given,)
 
     @property
     def why_not(self) -> str:
@@ -43,7 +50,7 @@ class Normalization:
         for what, values in (("offset", self.offset), ("scale", self.scale)):
             channels = np.flatnonzero(~np.isfinite(values))
             if len(channels):
-                of = f" of {len(channels)} of {len(values)} channels"
+                of = f" of {len(channels)} of {values.size} channels"
                 cause = "there are NaN, which skipna ignores, or infinities, or no elements"
                 if what == "scale":
                     few = "no more values than ddof, or " if self.by == "mean-std" else ""

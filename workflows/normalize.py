@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -14,32 +15,33 @@ from distributed import Client
 from chunkfold.api import submit
 from chunkfold.errors import PlanError
 from chunkfold.events import OnEvent
-from chunkfold.planning.option_table import Keywords
+from chunkfold.kernels import quantile
+from chunkfold.planning.option_table import Keywords, Op
 from chunkfold.planning.options import Options
 from chunkfold.planning.request import Request
 from chunkfold.planning.resolve import asked
 from chunkfold.results.attributes import carried_attributes
 from chunkfold.results.quantities import Quantity
-from chunkfold.sources.axis_names import axis_numbers, normalized_axes
+from chunkfold.sources.axis_names import AxisOption, axis_numbers, normalized_axes
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.opening import open_source, open_zarr
 from chunkfold.sources.source import Source
 from chunkfold.workflows.changed_parts import write_changed
 from chunkfold.workflows.channels import MEASURES, Normalization, Rescaled
-from chunkfold.workflows.outputs import (
-    check_output,
-    is_remote,
-    refuse_sources,
-    shown,
-)
+from chunkfold.workflows.ome import VERSION, Image, image_of
+from chunkfold.workflows.ome_channels import with_windows
+from chunkfold.workflows.outputs import check_output, is_remote, refuse_sources, shown
 from chunkfold.workflows.results import normalization_json
 
 
 def normalization(
     source: Any,
     *,
-    channels: int | str | None = None,
+    channels: AxisOption = None,
     by: str = "mean-std",
+    low: float | None = None,
+    high: float | None = None,
+    extremes: bool = False,
     ddof: float = 0,
     skipna: bool = False,
     mask_and_scale: bool = False,
@@ -54,9 +56,15 @@ def normalization(
     Parameters
     ----------
     channels
-        The axis along which they stand, by number or name; None: all of the array is one.
+        The axis along which they stand, by number or name, or several: each combination is one.
+        None: all of the array is one.
     by
-        "mean-std" or "min-max".
+        "mean-std", "min-max" or "percentiles".
+    low, high
+        Percentiles that become 0 and 1, by which wide elements may be read several times.
+        None: 1 and 99.8.
+    extremes
+        Find minimum and maximum, too, which contrast windows need.
     source, ddof, skipna, mask_and_scale, memory, ledger, trust_ledger, client, on_event
         As `chunkfold.reduce` has them.
 
@@ -69,6 +77,9 @@ def normalization(
         source,
         channels,
         by,
+        low,
+        high,
+        extremes=extremes,
         ddof=ddof,
         skipna=skipna,
         mask_and_scale=mask_and_scale,
@@ -80,7 +91,14 @@ def normalization(
 
 
 def measuring(
-    source: Any, channels: int | str | None, way: str, **options: Unpack[Keywords]
+    source: Any,
+    channels: AxisOption,
+    way: str,
+    low: float | None = None,
+    high: float | None = None,
+    *,
+    extremes: bool = False,
+    **options: Unpack[Keywords],
 ) -> Request:
     """Return what measures the channels of an array; as `normalization`, whose `by` is the way.
 
@@ -91,13 +109,23 @@ def measuring(
     """
     if not isinstance(way, str) or way not in MEASURES:
         raise PlanError(f"by is {way!r}; there are: {', '.join(map(repr, MEASURES))}")
+    ops: list[Op] = list(MEASURES[way])
+    if way == "percentiles":
+        bounds = [1 if low is None else low, 99.8 if high is None else high]
+        if not 0 <= bounds[0] < bounds[1] <= 100:
+            told = "low is {} and high is {}; give percentiles, 0 <= low < high <= 100"
+            raise PlanError(told.format(*bounds))
+        ops += [quantile(one / 100) for one in bounds]
+    elif low is not None or high is not None:
+        raise PlanError(f"low and high are percentiles, but by is {way!r}; give by='percentiles'")
+    ops += [one for one in ("min", "max") if extremes and one not in ops]
     found = open_source(source)
     packing = packing_of(found) if options.get("mask_and_scale") else None
     value = packing.value_dtype(found.dtype) if packing else found.dtype
     # Else the mean of short floats would be rounded to one.
-    options["dtype"] = "float64" if value.kind == "f" else None
+    options["dtype"] = "float64" if value.kind == "f" and way != "percentiles" else None
     options["axis"] = other_axes(found, channels)
-    return asked(found, Options(MEASURES[way], **options))
+    return asked(found, Options(ops, **options))
 
 
 def measured(
@@ -112,10 +140,10 @@ def measured(
     statistics = {
         name: np.atleast_1d(np.asarray(value, np.float64)) for name, value in results.items()
     }
-    channels = [n for n in range(len(request.chosen)) if n not in request.reduced]
+    channels = tuple(n for n in range(len(request.chosen)) if n not in request.reduced)
     return Normalization(
         request.name,
-        channels[0] if channels else None,
+        channels if len(channels) > 1 else channels[0] if channels else None,
         by,
         statistics,
         bool(request.options.mask_and_scale),
@@ -146,7 +174,7 @@ def check_applied(
     return made_of
 
 
-def other_axes(source: Any, channels: int | str | None) -> list[int]:
+def other_axes(source: Any, channels: AxisOption) -> list[int]:
     """Return the axes that are not the channels'.
 
     Raises
@@ -158,10 +186,7 @@ def other_axes(source: Any, channels: int | str | None) -> list[int]:
     ndim = len(found.shape)
     if found.dtype.kind not in "biuf":
         raise PlanError(f"{found.name}: {found.dtype} cannot be normalized; take real numbers")
-    if isinstance(channels, Sequence) and not isinstance(channels, str):
-        raise PlanError(f"channels is {channels!r}; name one axis")
-    named = None if channels is None else axis_numbers(found, [channels])
-    theirs = () if named is None else normalized_axes(named, ndim)
+    theirs = () if channels is None else normalized_axes(axis_numbers(found, channels), ndim)
     return [n for n in range(ndim) if n not in theirs]
 
 
@@ -171,6 +196,7 @@ def apply(
     out: str | Path,
     dtype: Any = "float32",
     *,
+    omero: bool = False,
     overwrite: bool = False,
     ledger: str | os.PathLike[str] | None = None,
     trust_ledger: bool = False,
@@ -187,6 +213,8 @@ def apply(
         are the source's, but for `units`; `chunkfold` says what was done.
     dtype
         Of the new array: a float's.
+    omero
+        Write an OME-Zarr image (0.5) of one level, `out/0`, that viewers show from 0 to 1.
     overwrite
         Whether what is there goes, once the new array is made.
     ledger, trust_ledger
@@ -208,14 +236,18 @@ def apply(
     if why:
         raise PlanError(f"{opened.name}: {why}; nothing was written")
     shape = [1] * len(opened.shape)
-    if found.channels is not None:
-        there = opened.shape[found.channels] if found.channels < len(shape) else 0
-        if there != len(found.offset):
+    for count, axis in zip(found.offset.shape, found.axes, strict=False):
+        if (opened.shape[axis] if axis < len(shape) else 0) != count:
             raise PlanError(
                 f"{opened.name} has shape {opened.shape}, but the normalization is of "
-                f"{len(found.offset)} channels along axis {found.channels}"
+                f"{count} channels along axis {axis}"
             )
-        shape[found.channels] = -1
+        shape[axis] = count
+    image = image_of(opened) if omero else None
+    given: dict[str, Any] = {}
+    if image is not None:
+        beside = with_windows(image, opened, found, scaled=True)
+        given = {"name": "0", "finish": partial(_described, image, beside), "told": [beside]}
     change = Rescaled(found.offset.reshape(shape), found.scale.reshape(shape))
     attributes = carried_attributes([opened], Quantity(), made_of, unpacked=found.mask_and_scale)
     write_changed(
@@ -225,8 +257,17 @@ def apply(
         made_of,
         attributes | {"chunkfold": normalization_json(found)},
         packing=packing_of(opened) if found.mask_and_scale else None,
+        **given,
         overwrite=overwrite,
         ledger=ledger,
         trust_ledger=trust_ledger,
     )
-    return zarr.open_array(str(out), mode="r")
+    return zarr.open_array(str(Path(out) / "0" if omero else out), mode="r")
+
+
+def _described(image: Image, beside: Mapping[str, Any], made: Path) -> None:
+    """Write the metadata of an image of one level into its group."""
+    said = {key: one for key, one in image.told.items() if key not in ("type", "metadata")}
+    level = {"path": "0", "coordinateTransformations": image.placing.transforms}
+    ome = {"version": VERSION, **beside, "multiscales": [{**said, "datasets": [level]}]}
+    zarr.open_group(str(made), mode="r+").attrs["ome"] = ome

@@ -5,6 +5,7 @@ https://ngff.openmicroscopy.org/0.5/
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -107,6 +108,27 @@ def _told(source: Source, level: ImageLevel) -> Image:
     refuse_other_axes(source, axes)
     placing = placing_of(source.name, level.dataset.get("coordinateTransformations"), ndim)
     return Image(axes, placing, str(level.image.get("name") or _last(source)), level)
+
+
+def element_size(source: Source, axes: Sequence[int]) -> tuple[float, str | None] | None:
+    """Return the size of an element along some axes of space, and its unit, as "micrometer^2".
+
+    None if metadata do not tell, or not all of these axes are of space.
+    """
+    if not isinstance(source, ZarrSource) or source.level is None:
+        return None
+    try:
+        image = image_of(source)
+        of_all = image.told.get("coordinateTransformations")
+        above = placing_of(source.name, of_all, len(source.shape))
+    except PlanError:
+        return None
+    if any(types_of(image.axes)[n] != "space" for n in axes):
+        return None
+    units = [image.axes[n].get("unit") for n in axes]
+    size = math.prod(abs(image.placing.scale[n] * above.scale[n]) for n in axes)
+    power = f"^{len(units)}" if len(units) > 1 else ""
+    return size, f"{units[0]}{power}" if len({*units}) == 1 and units[0] else None
 
 
 def _typed(axis: Mapping[str, Any]) -> Mapping[str, Any]:

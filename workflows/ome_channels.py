@@ -11,9 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from chunkfold.errors import PlanError
 from chunkfold.planning.request import Request
+from chunkfold.sources.opening import open_source
+from chunkfold.sources.source import Source
 from chunkfold.workflows.as_json import jsonable
-from chunkfold.workflows.ome import Image
+from chunkfold.workflows.channels import Normalization
+from chunkfold.workflows.ome import Image, image_of
 
 _WINDOW = ("min", "max", "start", "end")
 _WHITE = "FFFFFF"
@@ -68,6 +72,69 @@ def shown(
         return {**said, "omero": omero}
     made = [_channel(image, n, window, count) for n, window in enumerate(windows) if window]
     return {**said, "omero": {**omero, "channels": made}} if len(made) == len(windows) else said
+
+
+def omero_of(source: Any, found: Normalization) -> dict[str, Any]:
+    """Return `omero` metadata by which viewers show what normalization makes 0 to 1.
+
+    Colors and names of channels are those of the image. A channel that is normalized in parts, as
+    for each time, has one window, of all of them.
+
+    Parameters
+    ----------
+    found
+        What `chunkfold.workflows.normalize.normalization` returned, with `extremes`.
+
+    Raises
+    ------
+    ChunkfoldError
+        If the source is no image, or these are no values that a window has.
+    """
+    opened = open_source(source)
+    return dict(with_windows(image_of(opened), opened, found)["omero"])
+
+
+def with_windows(
+    image: Image, source: Source, found: Normalization, *, scaled: bool = False
+) -> dict[str, Any]:
+    """Return metadata beside an image, whose channels have windows as `omero_of` says.
+
+    `scaled` tells that its elements are normalized.
+
+    Raises
+    ------
+    PlanError
+        As `omero_of`.
+    """
+    if found.by == "mean-std" or not {"min", "max"} <= found.statistics.keys() or found.why_not:
+        raise PlanError(
+            f"{source.name}: windows of channels are from one finite value to another: "
+            + (found.why_not or "take by='percentiles' or 'min-max', and extremes")
+        )
+    values, dtype = found.statistics, source.dtype
+    bounds = [values["min"], values["max"], found.offset, found.offset + found.scale]
+    if scaled:
+        bounds = [(one - found.offset) / found.scale for one in bounds]
+    elif dtype.kind in "iu" and dtype.itemsize <= 2 and not found.mask_and_scale:
+        limits = np.iinfo(dtype)
+        bounds[:2] = [np.full_like(bounds[0], one) for one in (limits.min, limits.max)]
+    own = image.channel_axis
+    count = 1 if own is None else source.shape[own]
+    if own in found.axes:
+        bounds = [np.moveaxis(one, found.axes.index(own), 0) for one in bounds]
+    rows = [one.reshape(count if own in found.axes else 1, -1) for one in bounds]
+    joined = [rows[0].min(1), rows[1].max(1), rows[2].min(1), rows[3].max(1)]
+    each = np.broadcast_to(np.stack(joined, axis=1), (count, 4)).tolist()
+    windows = [dict(zip(_WINDOW, map(_plain, one), strict=True)) for one in each]
+    omero = dict(image.beside.get("omero", {}))
+    given = omero.get("channels")
+    if not isinstance(given, list) or len(given) != count:
+        given = [{}] * count
+    channels = [
+        {**_channel(image, n, window, count), **one, "window": window}
+        for n, (one, window) in enumerate(zip(given, windows, strict=True))
+    ]
+    return {**image.beside, "omero": {**omero, "channels": channels}}
 
 
 def _one(each: Mapping[str, Any], number: int) -> dict[str, Any]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from chunkfold.workflows.describe import Description
     from chunkfold.workflows.diff import Difference
     from chunkfold.workflows.diff_groups import GroupDifference
+    from chunkfold.workflows.regions import Regions
 
 
 def run_json(run: Run) -> dict[str, Any]:
@@ -217,12 +218,22 @@ def normalization_json(found: Normalization) -> dict[str, Any]:
     statistics = {name: jsonable(values) for name, values in found.statistics.items()}
     return {
         "source": found.source,
-        "channels": found.channels,
+        "channels": jsonable(found.channels),
         "by": found.by,
         "mask_and_scale": found.mask_and_scale,
         **statistics,
         "offset": jsonable(found.offset),
         "scale": jsonable(found.scale),
+    }
+
+
+def regions_json(found: Regions) -> dict[str, Any]:
+    """Describe regions for machines, column by column."""
+    return {
+        "image": found.image,
+        "labels": found.labels,
+        "unit": found.unit,
+        "regions": {name: jsonable(values) for name, values in found.columns.items()},
     }
 
 

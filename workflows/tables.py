@@ -7,7 +7,7 @@ import importlib.util
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -65,11 +65,15 @@ def _utf8(name: str) -> str:
 
 def write_csv(path: Path, reduced: Mapping[str, Results]) -> None:
     """Write a table as CSV: a header, then a row for each output; what is not there is empty."""
-    made = columns(reduced)
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(map(shown, made))
-        writer.writerows(zip(*map(_shown, made.values()), strict=True))
+        csv_table(file, columns(reduced))
+
+
+def csv_table(file: TextIO, made: Mapping[str, np.ndarray]) -> None:
+    """Write columns of equal length as CSV."""
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(map(shown, made))
+    writer.writerows(zip(*map(_shown, made.values()), strict=True))
 
 
 def _shown(values: np.ndarray) -> Iterable[Any]:
@@ -78,11 +82,16 @@ def _shown(values: np.ndarray) -> Iterable[Any]:
 
 def write_parquet(path: Path, reduced: Mapping[str, Results]) -> None:
     """Write a table as Parquet; complex numbers take two columns."""
+    parquet_table(path, columns(reduced))
+
+
+def parquet_table(path: Path, given: Mapping[str, np.ndarray]) -> None:
+    """Write columns of equal length as Parquet."""
     import pyarrow as pa
     from pyarrow import parquet
 
     made: dict[str, np.ndarray] = {}
-    for name, values in columns(reduced).items():
+    for name, values in given.items():
         if values.dtype.kind == "c":
             made |= {f"{name}.real": values.real, f"{name}.imag": values.imag}
         else:

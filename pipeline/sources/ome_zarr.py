@@ -7,10 +7,14 @@ https://ngff.openmicroscopy.org/0.5/
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
+
+from chunkfold.errors import PlanError
+from chunkfold.plural import counted
 
 AXIS_NAMES = ("t", "c", "z", "y", "x")
 """Axes of images in versions 0.1 and 0.2, whose metadata name none."""
@@ -76,6 +80,33 @@ def levels_of(image: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     found = image.get("datasets")
     each = found if isinstance(found, list) else []
     return {path: one for one in each if (path := path_of(one)) is not None}
+
+
+def level_path(name: str, attributes: Mapping[str, Any], level: int | None) -> str | None:
+    """Return the path of a level of the first image of a group; None if it has no image.
+
+    Without a level it is the finest, and a warning says so.
+
+    Raises
+    ------
+    PlanError
+        If the image has no such level.
+    """
+    paths = [path for image in images(attributes)[:1] for path in levels_of(image)]
+    if not paths:
+        return None
+    if level is None and len(paths) > 1:
+        told = (
+            f"{name} is an image of {counted(len(paths), 'level')}: {paths[0]!r} is read, the "
+            f"finest; to read another, name it, such as {name}/{paths[1]}"
+        )
+        warnings.warn(told, UserWarning, stacklevel=2)
+    elif level is not None and level >= len(paths):
+        raise PlanError(
+            f"{name}: level is {level}, but the image has {counted(len(paths), 'level')}, "
+            f"numbered from 0: {', '.join(map(repr, paths))}"
+        )
+    return paths[level or 0]
 
 
 def level_at(above: Iterable[tuple[str, Mapping[str, Any]]]) -> ImageLevel | None:

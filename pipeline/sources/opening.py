@@ -13,7 +13,7 @@ from chunkfold.decoding.codec_metadata import unknown_codec, why_not_decoded, wh
 from chunkfold.errors import DeviceError, PlanError, SourceError
 from chunkfold.kernels.dtypes import stored_name
 from chunkfold.redaction import shown_address
-from chunkfold.settings import StorageOptions, allowed_targets
+from chunkfold.settings import StorageOptions, allowed_targets, image_level
 from chunkfold.sources.array_source import array_source
 from chunkfold.sources.bounded_reads import bounded
 from chunkfold.sources.dask_source import dask_source, is_dask
@@ -24,6 +24,7 @@ from chunkfold.sources.h5_opening import (
     open_datasets,
 )
 from chunkfold.sources.h5_source import H5Source
+from chunkfold.sources.ome_zarr import level_path
 from chunkfold.sources.open_errors import in_one_sentence, inside, nearest, why_not
 from chunkfold.sources.source import Source
 from chunkfold.sources.zarr_arrays import AnyArray, as_stored
@@ -125,7 +126,7 @@ def open_zarr(source: Any, options: StorageOptions = NO_OPTIONS) -> ZarrSource:
         As `open_source`.
     """
     found = source if isinstance(source, ZarrSource) else _array(source, options)
-    if isinstance(source, (str, os.PathLike)):
+    if isinstance(source, (str, os.PathLike)) and found.address is None:
         address = os.path.expanduser(os.fspath(source))  # noqa: PTH111
         found = replace(found, address=address, options=dict(options))
     if why := why_undecodable(found.array.metadata.to_dict()):
@@ -165,8 +166,10 @@ def open_each(source: Any, options: StorageOptions = NO_OPTIONS) -> list[Source 
     node, name = _named(source, options)
     if isinstance(node, zarr.Array):
         return [ZarrSource(node, name)]
+    if image_level() is not None:
+        return [open_zarr(source, options)]
     try:
-        found = _arrays_in(node, name)
+        found = [_member(one, within(name, one.path)) for one in members_of(node)]
     except Exception as error:
         why = unknown_codec(error) or message_of(error)
         raise SourceError(f"{name}: cannot be listed ({why})") from error
@@ -226,17 +229,15 @@ def open_node(source: Any) -> AnyArray | zarr.Group:
 def _array(source: Any, options: StorageOptions) -> ZarrSource:
     node, name = _named(source, options)
     if isinstance(node, zarr.Group):
-        named = inside(node, None if isinstance(source, zarr.Group) else name)
-        raise SourceError(f"{name}: is a Zarr group, not an array; {named}")
+        own = isinstance(source, zarr.Group)
+        if path := level_path(name, node.attrs.asdict(), image_level()):
+            return open_zarr(node[path] if own else within(os.fspath(source), path), options)
+        told = inside(node, None if own else name)
+        raise SourceError(f"{name}: is a Zarr group, not an array; {told}")
     return ZarrSource(node, name)
 
 
-def _arrays_in(group: zarr.Group, name: str) -> list[Source | Unopened]:
-    """Return the arrays of a group, at whatever depth, in the order of their paths."""
-    return [_member(one, within(name, one.path)) for one in members_of(group)]
-
-
-def _member(member: Member, name: str) -> ZarrSource | Unopened:
+def _member(member: Member, name: str) -> Source | Unopened:
     if isinstance(member.found, zarr.Array):
         try:
             return ZarrSource(member.found, name)

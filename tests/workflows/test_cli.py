@@ -595,7 +595,8 @@ def test_an_interrupt_ends_it_cleanly(tmp_path: Path, interrupts: int):
 
 def test_help_has_examples_and_is_quick_to_import(here):
     for command in (
-        "describe", "reduce", "project", "normalize", "diff", "plan", "devices", "worker", "demo",
+        "describe", "reduce", "project", "normalize", "regions", "diff", "plan", "devices",
+        "worker", "demo",
     ):  # fmt: skip
         code, shown, _ = here(command, "--help")
         assert code == 0

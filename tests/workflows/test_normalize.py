@@ -13,6 +13,8 @@ import zarr
 
 from chunkfold.errors import ChunkError, PlanError
 from chunkfold.workflows.normalize import apply, normalization
+from chunkfold.workflows.ome_channels import omero_of
+from tests.ome_images import ome_image, valid_image
 from tests.workflows.test_cli import interrupted_once
 
 pytestmark = pytest.mark.unoptimised
@@ -75,6 +77,65 @@ def test_without_channels_the_array_is_one(images):
     assert found.scale.tolist() == [values.max().astype("f8") - values.min().astype("f8")]
 
 
+@pytest.mark.parametrize("dtype", ["u2", "f4"])
+@pytest.mark.parametrize(("low", "high"), [(None, None), (5, 62.5), (0, 100)])
+def test_percentiles_are_those_of_numpy(dtype: str, low: float | None, high: float | None):
+    values = np.random.default_rng(5).gamma(3, 200, (3, 50, 40)).astype(dtype)
+    given = zarr.create_array({}, data=values, chunks=(1, 20, 40))
+    found = normalization(given, channels=0, by="percentiles", low=low, high=high)
+    bounds = np.percentile(values, [1 if low is None else low, high or 99.8], axis=(1, 2))
+    np.testing.assert_allclose(found.offset, bounds[0], rtol=1e-6)
+    np.testing.assert_allclose(found.offset + found.scale, bounds[1], rtol=1e-6)
+
+
+def test_channels_along_several_axes_are_normalized_each_by_itself(images, tmp_path: Path):
+    source, values = images
+    found = normalization(source, channels=["channel", 0], by="min-max")
+    assert (found.channels, found.offset.shape) == ((0, 1), (12, 3))
+    np.testing.assert_array_equal(found.offset, values.min(axis=(2, 3)))
+    made = apply(source, found, tmp_path / "scaled.zarr", "float64")
+    low, high = (values.astype("f8").min((2, 3), keepdims=True) for values in (values, -values))
+    np.testing.assert_array_equal(
+        made[...], (values - low) / np.where(low == -high, 1, -high - low)
+    )
+    assert made.attrs["chunkfold"]["channels"] == [0, 1]
+
+
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
+def test_windows_of_channels_are_the_bounds_and_the_rest_stays(
+    tmp_path: Path, version: str, command: Callable
+):
+    values = np.random.default_rng(6).integers(9, 999, (2, 3, 16, 16)).astype("u2")
+    channels = [{"color": f"00000{n}", "label": f"dye {n}", "window": {"min": 0}} for n in range(3)]
+    scale = [{"type": "scale", "scale": [2.0, 1.0, 0.5, 0.25]}]
+    ome_image(tmp_path / "i", values, version, names="tcyx", transforms=scale,
+              beside={"omero": {"channels": channels, "rdefs": {"model": "color"}}})  # fmt: skip
+    words = ("normalize", tmp_path / "i", "--channels", "t,c", "--by", "percentiles", "--low", 2)
+    told = json.loads(command(*words, "--omero", "--apply", tmp_path / "o.zarr").stdout)
+    assert told["omero"]["rdefs"] == {"model": "color"}
+    assert "omero" not in json.loads(command(*words).stdout)
+    low, high = np.percentile(values, [2, 99.8], axis=(2, 3))
+    for n, one in enumerate(told["omero"]["channels"]):
+        window = one.pop("window")
+        assert (window["min"], window["max"]) == (0, 65535)
+        np.testing.assert_allclose(
+            [window["start"], window["end"]], [low[:, n].min(), high[:, n].max()]
+        )
+        assert one == {"active": True, **{key: channels[n][key] for key in ("color", "label")}}
+    made = valid_image(zarr.open_group(str(tmp_path / "o.zarr"), mode="r"))
+    (multiscale,) = made.attributes.ome.multiscales
+    assert multiscale.datasets[0].coordinateTransformations[0].scale == [2.0, 1.0, 0.5, 0.25]
+    windows = [one["window"] for one in made.attributes.ome.omero["channels"]]
+    assert {(one["start"], one["end"]) for one in windows} == {(0, 1)}
+    scaled = zarr.open_array(str(tmp_path / "o.zarr" / "0"), mode="r")[...]
+    np.testing.assert_allclose(min(one["min"] for one in windows), scaled.min(), rtol=1e-6)
+    np.testing.assert_allclose(max(one["max"] for one in windows), scaled.max(), rtol=1e-6)
+    with pytest.raises(PlanError, match="take by='percentiles' or 'min-max', and extremes"):
+        omero_of(tmp_path / "i", normalization(tmp_path / "i", channels="c"))
+    refused = command("normalize", tmp_path / "i", "--omero", code=2)
+    assert "give --by percentiles, or min-max" in " ".join(refused.stderr.split())
+
+
 def test_bad_input_leaves_nothing(images, tmp_path: Path):
     source, _ = images
     before = set(tmp_path.iterdir())
@@ -86,8 +147,14 @@ def test_bad_input_leaves_nothing(images, tmp_path: Path):
         apply(source, normalization(source), tmp_path / "i.zarr", "int8")
     with pytest.raises(PlanError, match="'sandwich' cannot hold"):
         apply(source, normalization(source), tmp_path / "i.zarr", "sandwich")
-    with pytest.raises(PlanError, match=r"\[0\]; name one axis"):
-        normalization(source, channels=[0])
+    with pytest.raises(PlanError, match="twice"):
+        normalization(source, channels=[0, 0])
+    with pytest.raises(PlanError, match="low is 60 and high is 40"):
+        normalization(source, by="percentiles", low=60, high=40)
+    with pytest.raises(PlanError, match="percentiles, but by is 'min-max'"):
+        normalization(source, by="min-max", low=1)
+    with pytest.raises(PlanError, match="OME-Zarr's images have 2 to 5"):
+        apply(source, normalization(source), tmp_path / "o.zarr", omero=True)
     found, other = normalization(source, channels=1), zarr.create_array({}, data=np.zeros((2, 4)))
     with pytest.raises(PlanError, match="is of 3 channels along axis 1"):
         apply(other, found, tmp_path / "o.zarr")

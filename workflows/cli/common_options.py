@@ -17,7 +17,7 @@ from chunkfold.errors import ChunkError, PlanError
 from chunkfold.http_denials import ABSENT
 from chunkfold.planning.option_values import Section
 from chunkfold.planning.options import Options
-from chunkfold.settings import ABSENT_STATUS, ALLOW_TARGETS, LOSSES, WORKER_LOSSES
+from chunkfold.settings import ABSENT_STATUS, ALLOW_TARGETS, IMAGE_LEVEL, LOSSES, WORKER_LOSSES
 from chunkfold.sources.cf_packing import not_applied
 from chunkfold.sources.source import Source
 from chunkfold.workflows.cli.numbers import NumberOption, Whole
@@ -128,13 +128,22 @@ def _configured(
     """Return a callback that puts an option, if it is given, into Dask's configuration."""
 
     def set_it(context: click.Context, _option: click.Parameter, given: Any) -> None:
-        if given:
+        if given is not None and given != ():
             context.with_resource(dask.config.set({name: value(given)}))
 
     return set_it
 
 
 stores = stacked(
+    option(
+        "--level",
+        section=Section.SOURCE,
+        metavar="N",
+        type=Whole(min=0),
+        callback=_configured(IMAGE_LEVEL, int),
+        expose_value=False,
+        help="Level of OME-Zarr images that are named by their group, 0 the finest.  [default: 0]",
+    ),
     option(
         "--absent-status",
         section=Section.SOURCE,

@@ -23,6 +23,7 @@ COMMANDS = {
     "transform": "Write anomalies, or what else elements are beside their group.",
     "pyramid": "Write an image at coarser resolutions, as OME-Zarr.",
     "normalize": "Find offset and scale of channels; apply them, perhaps.",
+    "regions": "Measure the regions of a segmentation, as a table.",
     "check": "Say whether an archive is sound: chunks, values, coordinates.",
     "diff": "Compare two Zarr arrays, or groups of them, in any chunks.",
     "plot": "Draw results that were written.",

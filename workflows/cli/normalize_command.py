@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import click
 
+from chunkfold.errors import PlanError
 from chunkfold.planning.option_values import Section
 from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.channels import MEASURES
 from chunkfold.workflows.cli import common_options
+from chunkfold.workflows.cli.numbers import NumberOption
 from chunkfold.workflows.consoles import err
 from chunkfold.workflows.normalize import apply, check_applied, measured, measuring
+from chunkfold.workflows.ome import image_of
+from chunkfold.workflows.ome_channels import omero_of
 from chunkfold.workflows.parsing import axis as parse_axis
+from chunkfold.workflows.parsing import words
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.results import normalization_json
 
@@ -20,16 +25,19 @@ from chunkfold.workflows.results import normalization_json
 @common_options.stores
 @click.option(
     "--channels",
-    metavar="AXIS",
-    help="Axis of the channels, by number or name; without it the whole array is one channel.",
+    metavar="AXES",
+    help="Axis of the channels, by number or name, or several: 't,c'. Without it the whole array "
+    "is one channel.",
 )
 @click.option(
     "--by",
     type=click.Choice(list(MEASURES)),
     default="mean-std",
     show_default=True,
-    help="Values that become 0 and 1: mean and mean + std, or minimum and maximum.",
+    help="Values that become 0 and 1: mean and mean + std, minimum and maximum, or percentiles.",
 )
+@click.option("--low", type=NumberOption(), help="Percentile that becomes 0.  [default: 1]")
+@click.option("--high", type=NumberOption(), help="Percentile that becomes 1.  [default: 99.8]")
 @common_options.written("ddof", "skipna", "mask_and_scale", "memory", "ledger", "trust_ledger")
 @common_options.option(
     "--apply",
@@ -44,6 +52,13 @@ from chunkfold.workflows.results import normalization_json
     section=Section.OUTPUT,
     help="Dtype of the array that --apply writes.",
 )
+@common_options.option(
+    "--omero",
+    is_flag=True,
+    section=Section.OUTPUT,
+    help="Print omero metadata, too, whose windows show each channel from 0 to 1; --apply writes "
+    "an OME-Zarr image that has such.",
+)
 @common_options.cluster
 @common_options.overwrite
 @common_options.quiet
@@ -51,6 +66,8 @@ def normalize_command(
     source: str,
     channels: str | None,
     by: str,
+    low: float | None,
+    high: float | None,
     ddof: float,
     out: str | None,
     dtype: str,
@@ -59,6 +76,7 @@ def normalize_command(
     memory: str | None,
     ledger: str | None,
     *,
+    omero: bool,
     trust_ledger: bool,
     skipna: bool,
     mask_and_scale: bool,
@@ -75,11 +93,15 @@ def normalize_command(
       chunkfold normalize train.zarr/images --channels 1 > normalization.json
       chunkfold normalize era5.zarr/t2m --mask-and-scale --skipna
       chunkfold normalize train.zarr/images --channels -1 --by min-max --apply scaled.zarr
+      chunkfold normalize image.zarr --channels t,c --by percentiles --omero --apply shown.zarr
     """
     request = measuring(
         source,
-        None if channels is None else parse_axis(channels),
+        None if channels is None else [parse_axis(one) for one in words((channels,))],
         by,
+        low,
+        high,
+        extremes=omero,
         ddof=ddof,
         skipna=skipna,
         mask_and_scale=mask_and_scale,
@@ -88,6 +110,13 @@ def normalize_command(
         trust_ledger=trust_ledger,
     )
     (opened,) = request.sources
+    if omero:
+        image_of(opened)
+        if by == "mean-std":
+            raise PlanError(
+                "--omero writes windows from a least to a greatest value: give --by percentiles, "
+                "or min-max"
+            )
     if out is not None:
         check_applied(opened, out, dtype, overwrite=overwrite)
     common_options.hold(out)
@@ -95,10 +124,13 @@ def normalize_command(
     with common_options.client_for(scheduler, specs, quiet=quiet) as client:
         with run_progress(err, quiet=quiet) as watch:
             found = measured(request, by, client=client, on_event=watch)
-        click.echo(json_text(normalization_json(found)))
+        told = normalization_json(found)
+        if omero and not found.why_not:
+            told["omero"] = omero_of(opened, found)
+        click.echo(json_text(told))
         if not quiet and out is None and found.why_not:
             err.print(found.why_not, markup=False)
         if out is not None:
             with client.as_current(), err.status(f"writing {out}"):
-                apply(opened, found, out, dtype, overwrite=overwrite, ledger=ledger,
-                      trust_ledger=trust_ledger)  # fmt: skip
+                apply(opened, found, out, dtype, omero=omero, overwrite=overwrite,
+                      ledger=ledger, trust_ledger=trust_ledger)  # fmt: skip

@@ -6,14 +6,16 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import dask
 import numpy as np
 import pytest
 import zarr
 
 import chunkfold as cf
 from chunkfold.errors import PlanError
+from chunkfold.settings import IMAGE_LEVEL
 from chunkfold.sources.ome_zarr import ome_of
-from chunkfold.sources.opening import open_source
+from chunkfold.sources.opening import open_each, open_source
 from chunkfold.workflows.project import project
 from tests.ome_images import axes_of, ome_image
 from tests.web import served
@@ -100,3 +102,47 @@ def test_metadata_are_under_ome_or_at_the_top():
     assert ome_of(top | {"ome": {"series": []}})["multiscales"] == [1]
     assert ome_of({"ome": "0.5"}) == {"ome": "0.5"}
     assert ome_of({"ome": {"series": []}}) == {"series": []}
+
+
+def two_levels(folder: Path, version: str) -> Path:
+    """Write an image of the levels s0 and deep/s1, which count from 0 on."""
+    ome_image(folder, np.arange(24, dtype="u2").reshape(4, 6), version, path="s0")
+    group = zarr.open_group(str(folder), mode="r+")
+    group.create_array("deep/s1", data=np.arange(6, dtype="u2").reshape(2, 3))
+    said = group.attrs.asdict()
+    (image,) = said.get("ome", said)["multiscales"]
+    image["datasets"].append({**image["datasets"][0], "path": "deep/s1"})
+    group.attrs.update(said)
+    return folder
+
+
+@pytest.mark.parametrize("version", ["0.4", "0.5"])
+def test_a_group_is_the_first_level_of_its_image(tmp_path: Path, version: str):
+    place = two_levels(tmp_path / "i.zarr", version)
+    for given in (place, str(place), zarr.open_group(str(place), mode="r")):
+        with pytest.warns(UserWarning, match=r"an image of 2 levels: 's0' is read"):
+            found = open_source(given)
+        assert found.name.endswith("i.zarr/s0")
+        assert found.dims == ("y", "x")
+        assert found.whole().tolist() == np.arange(24).reshape(4, 6).tolist()
+        with dask.config.set({IMAGE_LEVEL: 1}):
+            assert open_source(given).shape == (2, 3)
+            assert [one.name[-7:] for one in open_each(given)] == ["deep/s1"]
+        with (
+            dask.config.set({IMAGE_LEVEL: 2}),
+            pytest.raises(cf.PlanError, match="level is 2, but the image has 2 levels"),
+        ):
+            open_source(given)
+    with dask.config.set({IMAGE_LEVEL: 1}):
+        assert open_source(place / "s0").shape == (4, 6)
+        with pytest.raises(cf.SourceError, match="is a Zarr group, not an array"):
+            open_source(place / "deep")
+    with dask.config.set({IMAGE_LEVEL: "1"}), pytest.raises(cf.PlanError, match="level is '1'"):
+        open_source(place)
+
+
+@pytest.mark.filterwarnings("ignore:.*an image of 2 levels")
+def test_results_of_a_group_are_those_of_its_level(tmp_path: Path):
+    place = two_levels(tmp_path / "i.zarr", "0.5")
+    assert cf.reduce(place, "max") == 23
+    assert cf.reduce(str(place), "max", axis="x").tolist() == [5, 11, 17, 23]

@@ -170,6 +170,73 @@ def test_a_selection_by_coordinates(here: xr.DataArray):
     near(task(), here.sel(time=slice("2001-06", "2001-08"), lat=slice(60, 40)).mean())
 
 
+def test_summers_alone(here: xr.DataArray):
+    def task() -> np.ndarray:
+        return cf.reduce("era5.zarr/t2m", "max", axis="time", sel={"time.season": "JJA"})
+
+    near(task(), here.sel(time=here.time.dt.season == "JJA").max("time"))
+
+
+def test_days_above_the_90th_percentile_of_each_place(here: xr.DataArray):
+    def task() -> cf.Result:
+        p90 = cf.reduce("era5.zarr/t2m", "p90", axis="time")
+        where = ("x > y", p90)
+        return cf.reduce("era5.zarr/t2m", "count", axis="time", by="time.month", where=where)
+
+    above = here.astype("f4") > here.astype("f4").quantile(0.9, "time").astype("f4")
+    near(task(), above.groupby("time.month").sum())
+
+
+def test_the_longest_cold_spell(here: xr.DataArray):
+    def task() -> np.ndarray:
+        return cf.reduce("era5.zarr/t2m", cf.longest_run("x < 280"), axis="time")
+
+    cold, longest, run = here.values < 280, np.zeros((9, 12), int), np.zeros((9, 12), int)
+    for day in cold:
+        run = np.where(day, run + 1, 0)
+        longest = np.maximum(longest, run)
+    near(task(), longest)
+
+
+def test_a_trend_of_each_place(here: xr.DataArray):
+    def task() -> np.ndarray:
+        time = xr.open_zarr("era5.zarr").time
+        years = (time - time[0]).dt.days / 365.25
+        away = years - years.mean()
+        sums = cf.reduce("era5.zarr/t2m", "sum", axis="time", weights=away)
+        return sums / float((away**2).sum())
+
+    years = (here.time - here.time[0]).dt.days / 365.25
+    near(task(), np.polyfit(years, here.values.reshape(len(DAYS), -1), 1)[0].reshape(9, 12), 1e-3)
+
+
+def test_a_table_of_the_cells_of_an_image(here: xr.DataArray):
+    labels = np.kron(np.arange(20, dtype="i4").reshape(4, 5), np.ones((16, 16), "i4"))
+    zarr.create_array("cells.zarr", data=labels, chunks=(32, 32))
+    zarr.create_array("one.zarr", data=zarr.open_array("image.zarr")[0], chunks=(32, 32))
+
+    def task() -> pd.DataFrame:
+        command = ("regions", "one.zarr", "cells.zarr", "--out", "cells.csv")
+        subprocess.run([BIN / "chunkfold", *command], check=True)
+        return pd.read_csv("cells.csv")
+
+    found = task()
+    assert found.area.tolist() == [256] * 19
+    near(
+        found["mean"], [zarr.open_array("one.zarr")[...][labels == n].mean() for n in range(1, 20)]
+    )
+
+
+def test_a_picture(here: xr.DataArray):
+    def task() -> str:
+        axes = cf.reduce("era5.zarr/t2m", "mean", axis="time", labels=True).plot()
+        axes.figure.savefig("mean.png")
+        return axes.get_ylabel()
+
+    assert task().startswith("lat")
+    assert Path("mean.png").stat().st_size > 5000
+
+
 def test_xarray_code_as_it_is(here: xr.DataArray):
     def task() -> xr.DataArray:
         ds = xr.open_zarr("era5.zarr")

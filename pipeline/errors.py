@@ -27,6 +27,7 @@ Warnings are UserWarnings:
 
 PackedWarning           stored numbers are reduced that stand for others
 MissingWarning          chunks or an array are not there
+LevelWarning            the finest level of an image is read, since its group was named
 PlaceWarning            a reduction runs elsewhere than one might think
 AlignmentWarning        two sources with other coordinates are paired by position
 LedgerWarning           a ledger cannot be written: partials are not kept
@@ -43,7 +44,11 @@ RemarkWarning           a run found something that its results do not show
 from __future__ import annotations
 
 import errno
+import sys
+import warnings
 from collections.abc import Iterator
+from types import FrameType
+from typing import cast
 
 from chunkfold.bad_chunks import BadChunk
 from chunkfold.http_denials import ABSENT, refusal, status_of
@@ -123,6 +128,10 @@ class ServerWarning(RemarkWarning):
 
 class ShortMemoryWarning(RemarkWarning):
     """A device had less memory left than planned, so that reads were smaller, and slower."""
+
+
+class LevelWarning(UserWarning):
+    """The finest level of an image is read, since its group was named."""
 
 
 class PlaceWarning(UserWarning):
@@ -278,3 +287,11 @@ class IncompleteError(ChunkfoldError):
 
 class CancelledError(ChunkfoldError):
     """The run was cancelled before it had a result."""
+
+
+def warn_caller(one: Warning) -> None:
+    """Warn where the caller's own code called chunkfold."""
+    level, frame = 1, cast("FrameType | None", sys._getframe())
+    while frame is not None and f"{frame.f_globals.get('__name__')}.".startswith("chunkfold."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(one, stacklevel=level)

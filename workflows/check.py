@@ -28,6 +28,7 @@ from chunkfold.sources.consolidated_metadata import consolidated_differences
 from chunkfold.sources.opening import Unopened, open_each, open_source
 from chunkfold.sources.source import Source
 from chunkfold.sources.zarr_source import ZarrSource
+from chunkfold.tracebacks import traceback_cut
 from chunkfold.workflows.chunk_findings import chunk_findings, worst
 from chunkfold.workflows.chunk_statistics import chunk_statistics
 from chunkfold.workflows.coordinate_findings import (
@@ -46,6 +47,7 @@ ALL = "all"
 """Names every kind of finding."""
 
 
+@traceback_cut
 def check(
     source: Any,
     *,

@@ -31,6 +31,7 @@ from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.opening import Unopened, open_each, open_source
 from chunkfold.sources.source import Source
+from chunkfold.tracebacks import traceback_cut
 from chunkfold.worker.block_report import LedgerReport
 
 _OPTIONS = (
@@ -77,6 +78,7 @@ class Description:
         return self.elements - sum(self.skipped.values()) - int(self.statistics["count"])
 
 
+@traceback_cut
 def describe(source: Any, **given: Any) -> list[Description]:
     """Describe an array, or every array of a group; parameters as `describe_array`.
 

@@ -22,6 +22,7 @@ from chunkfold.selections import Selection
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.opening import open_source
 from chunkfold.sources.source import Source
+from chunkfold.tracebacks import traceback_cut
 from chunkfold.workflows.pair_measures import MAX_ABS, RMSE, counted_and_first
 from chunkfold.workflows.tolerances import EXACTLY, Tolerance
 
@@ -94,6 +95,7 @@ class Difference:
         return [said]
 
 
+@traceback_cut
 def diff(
     a: Any,
     b: Any,

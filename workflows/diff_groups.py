@@ -15,6 +15,7 @@ from chunkfold.plural import counted
 from chunkfold.running.ready import check_terms
 from chunkfold.sources.opening import Unopened, check_dtype, open_each
 from chunkfold.sources.source import Source
+from chunkfold.tracebacks import traceback_cut
 from chunkfold.workflows.check import archive_name, path_within
 from chunkfold.workflows.diff import Difference, compared, comparison
 from chunkfold.workflows.tolerances import EXACTLY, Tolerance
@@ -134,6 +135,7 @@ class GroupPair:
         return GroupDifference(self.names, self.only, tuple(arrays))
 
 
+@traceback_cut
 def diff_groups(
     a: Any,
     b: Any,

@@ -24,8 +24,10 @@ from chunkfold.results.attributes import carried_attributes
 from chunkfold.results.quantities import Quantity
 from chunkfold.sources.axis_names import AxisOption, axis_numbers, normalized_axes
 from chunkfold.sources.cf_packing import packing_of
+from chunkfold.sources.concatenation import ConcatenatedSource
 from chunkfold.sources.opening import open_source, open_zarr
 from chunkfold.sources.source import Source
+from chunkfold.tracebacks import traceback_cut
 from chunkfold.workflows.changed_parts import write_changed
 from chunkfold.workflows.channels import MEASURES, Normalization, Rescaled
 from chunkfold.workflows.ome import VERSION, Image, image_of
@@ -34,6 +36,7 @@ from chunkfold.workflows.outputs import check_output, is_remote, refuse_sources,
 from chunkfold.workflows.results import normalization_json
 
 
+@traceback_cut
 def normalization(
     source: Any,
     *,
@@ -190,6 +193,7 @@ def other_axes(source: Any, channels: AxisOption) -> list[int]:
     return [n for n in range(ndim) if n not in theirs]
 
 
+@traceback_cut
 def apply(
     source: Any,
     found: Normalization,
@@ -230,6 +234,10 @@ def apply(
     ChunkfoldError
         If it cannot be written; nothing is then left there.
     """
+    if isinstance(source, ConcatenatedSource):
+        raise PlanError(
+            f"{source.name}: apply writes one Zarr array, and this is several: apply it to each"
+        )
     opened = open_zarr(source)
     made_of = check_applied(opened, out, dtype, overwrite=overwrite)
     why = found.why_not

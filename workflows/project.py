@@ -16,6 +16,7 @@ from chunkfold.planning.options import DEFAULT, Options, options_of, with_option
 from chunkfold.planning.request import Request
 from chunkfold.planning.resolve import asked
 from chunkfold.sources.opening import open_node
+from chunkfold.tracebacks import traceback_cut
 from chunkfold.workflows.as_zarr import (
     check_results,
     refuse_own_axes,
@@ -26,6 +27,7 @@ from chunkfold.workflows.outputs import check_output, refuse_sources, staged
 from chunkfold.workflows.zarr_tiles import ZarrTiles
 
 
+@traceback_cut
 @with_options
 def project(
     source: Any,

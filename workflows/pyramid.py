@@ -20,6 +20,7 @@ from chunkfold.running.run import Run
 from chunkfold.sources.neighbours import compressors_of
 from chunkfold.sources.ome_zarr import images, levels_of
 from chunkfold.sources.opening import open_node
+from chunkfold.tracebacks import traceback_cut
 from chunkfold.workflows.as_json import jsonable
 from chunkfold.workflows.ome import (
     VERSION,
@@ -42,6 +43,7 @@ _STAGING = ".chunkfold-levels"
 """The folder of levels until they are complete: no array has this name."""
 
 
+@traceback_cut
 def pyramid(
     source: Any,
     out: str | Path,

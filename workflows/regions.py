@@ -24,6 +24,7 @@ from chunkfold.sources.label_numbers import narrow, numbered
 from chunkfold.sources.labels import GivenLabels
 from chunkfold.sources.opening import open_source
 from chunkfold.sources.source import Source
+from chunkfold.tracebacks import traceback_cut
 from chunkfold.workflows.ome import element_size
 from chunkfold.workflows.region_shapes import RegionShapes, joined_shapes, shapes_of
 from chunkfold.workflows.region_values import MOMENTS, SUMS, joined_values, no_values, value_columns
@@ -71,6 +72,7 @@ class Measuring:
         return [name or str(n) for n, name in enumerate(dims)]
 
 
+@traceback_cut
 def regions(
     image: Any,
     labels: Any,

@@ -27,6 +27,7 @@ from chunkfold.results.quantities import Quantity, QuantityKind
 from chunkfold.sources.cf_packing import attributes_for_zarr, packing_of
 from chunkfold.sources.opening import open_node, open_zarr
 from chunkfold.sources.zarr_source import ZarrSource
+from chunkfold.tracebacks import traceback_cut
 from chunkfold.workflows.as_zarr import write_companions
 from chunkfold.workflows.changed_parts import write_changed
 from chunkfold.workflows.comparing import TRANSFORMS, Compared
@@ -55,6 +56,7 @@ class Transformation:
     """Of what is written."""
 
 
+@traceback_cut
 @with_options
 def transform(
     source: Any,

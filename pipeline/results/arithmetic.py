@@ -101,7 +101,9 @@ def _units(function: str, inputs: Sequence[Any]) -> Any:
 def _name(function: str, inputs: Sequence[Any]) -> str:
     """Say what was computed of which results."""
     names = [one.name for one in inputs if isinstance(one, Result)]
+    sign = _SIGNS.get(function)
+    if sign is None:
+        return f"{function}({', '.join(names)})"
     if len(names) < len(inputs) or len({*names}) == 1:
         return names[0]
-    sign = _SIGNS.get(function)
-    return f" {sign} ".join(names) if sign else f"{function}({', '.join(names)})"
+    return f" {sign} ".join(f"({name})" if " " in name else name for name in names)

@@ -124,11 +124,9 @@ def colours(ax: Any, one: xarray.DataArray, core: Sequence[str], **given: Any) -
     curved = _curved(one)
     y, x = core if curved is None else curved
     numbers = one.copy(data=_plottable(one))
-    for dim in core if curved is None else ():
-        if not is_scale(one, dim):
-            numbers = numbers.assign_coords({dim: np.arange(one.sizes[dim])})
-        elif is_calendar(one[dim]):
-            numbers = numbers.assign_coords({dim: years(one[dim])})
+    if curved is None:
+        places = {dim: _places(one, dim, every[dim]) for dim in core}
+        numbers = numbers.assign_coords({d: at for d, at in places.items() if at is not None})
     drawn = numbers.plot.pcolormesh(
         ax=ax, x=x, y=y, add_colorbar=False, add_labels=False, rasterized=True, **given
     )
@@ -142,7 +140,18 @@ def colours(ax: Any, one: xarray.DataArray, core: Sequence[str], **given: Any) -
         label(axis_label(one, name) + some)
     if aspect(one, core) is not None:
         ax.set_aspect("equal")
+    if not any(dim in one.coords for dim in core) and not ax.yaxis_inverted():
+        ax.invert_yaxis()  # as images are shown: their first row is on top
     return drawn
+
+
+def _places(one: xarray.DataArray, dim: str, every: int) -> np.ndarray | None:
+    """Return where cells stand along an axis, if not at its coordinate."""
+    if dim not in one.coords:  # positions in the result, though not all are drawn
+        return np.arange(one.sizes[dim]) * every
+    if not is_scale(one, dim):
+        return np.arange(one.sizes[dim])
+    return years(one[dim]) if is_calendar(one[dim]) else None
 
 
 def common(kind: str, values: xarray.DataArray) -> Mapping[str, Any]:

@@ -29,6 +29,7 @@ from chunkfold.sources.source import Source
 from chunkfold.tracebacks import traceback_cut
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray
 
 _OF_DATES = ("units", "calendar", "standard_name")
@@ -76,6 +77,16 @@ class Results(Mapping[str, Result]):
         from chunkfold.results.as_xarray import dataset_of
 
         return dataset_of(self, self._coordinates)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return them as one table of pandas', a column for each; coordinates are its index.
+
+        Raises
+        ------
+        ImportError
+            If xarray, which brings pandas, is not installed.
+        """
+        return self.to_xarray().to_dataframe()
 
     @traceback_cut
     def plot(self, ax: Any = None, **given: Any) -> Any:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, cast
 
 from chunkfold.bad_chunks import Skipped
 from chunkfold.errors import (
@@ -14,14 +12,12 @@ from chunkfold.errors import (
     ServerWarning,
     ShortMemoryWarning,
     SkippedWarning,
+    warn_caller,
 )
 from chunkfold.plural import counted
 from chunkfold.running.answers import Answer
 from chunkfold.stores.requests import Requests
 from chunkfold.worker.block_report import DeviceReport
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 
 def warn_of_laws(laws: Mapping[str, bool]) -> None:
@@ -38,11 +34,8 @@ def warn_of_laws(laws: Mapping[str, bool]) -> None:
 
 def warn_user(remarks: Iterable[Warning]) -> None:
     """Warn of each, where the caller's own code called chunkfold."""
-    level, frame = 1, cast("FrameType | None", sys._getframe())
-    while frame is not None and f"{frame.f_globals.get('__name__')}.".startswith("chunkfold."):
-        level, frame = level + 1, frame.f_back
     for one in remarks:
-        warnings.warn(one, stacklevel=level)
+        warn_caller(one)
 
 
 def skipped_told(skipped: Skipped, elements: int) -> Iterator[SkippedWarning]:

@@ -7,13 +7,12 @@ https://ngff.openmicroscopy.org/0.5/
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from chunkfold.errors import PlanError
+from chunkfold.errors import LevelWarning, PlanError, warn_caller
 from chunkfold.plural import counted
 
 AXIS_NAMES = ("t", "c", "z", "y", "x")
@@ -100,7 +99,7 @@ def level_path(name: str, attributes: Mapping[str, Any], level: int | None) -> s
             f"{name} is an image of {counted(len(paths), 'level')}: {paths[0]!r} is read, the "
             f"finest; to read another, name it, such as {name}/{paths[1]}"
         )
-        warnings.warn(told, UserWarning, stacklevel=2)
+        warn_caller(LevelWarning(told))
     elif level is not None and level >= len(paths):
         raise PlanError(
             f"{name}: level is {level}, but the image has {counted(len(paths), 'level')}, "

@@ -136,7 +136,7 @@ def in_one_sentence(opening: Callable[P, T]) -> Callable[P, T]:
             if not name or name in str(error) or type(error) not in (SourceError, TargetError):
                 raise
             raise type(error)(f"{name}: {error}") from error
-        except (ChunkfoldError, ImportError):
+        except (ChunkfoldError, ImportError, Warning):  # a warning may be an error: -W error
             raise
         except Exception as error:
             said = f"{name or 'the source'}: cannot be opened: its metadata, or what holds them, "

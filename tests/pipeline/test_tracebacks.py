@@ -13,6 +13,10 @@ import zarr
 
 import chunkfold as cf
 from chunkfold.errors import ChunkError
+from chunkfold.workflows.diff import diff
+from chunkfold.workflows.normalize import normalization
+from chunkfold.workflows.project import project
+from chunkfold.workflows.regions import regions
 
 pytestmark = pytest.mark.unoptimised
 CALLS = {
@@ -21,6 +25,10 @@ CALLS = {
     "plan": lambda: cf.plan("/nowhere.zarr/air", "mean"),
     "axis": lambda: cf.reduce(np.ones(3), "mean", axis=5),
     "unknown": lambda: cf.reduce(np.ones(3), "mena"),
+    "project": lambda: project("/nowhere.zarr/air", "/nowhere/out.zarr", "mean", axis=0),
+    "normalization": lambda: normalization("/nowhere.zarr/air", channels="c"),
+    "diff": lambda: diff("/nowhere.zarr/air", "/nowhere.zarr/air"),
+    "regions": lambda: regions("/nowhere.zarr/air", "/nowhere.zarr/air"),
 }
 
 

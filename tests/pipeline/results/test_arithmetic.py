@@ -88,3 +88,12 @@ def test_truths_and_other_shapes_are_numpys():
     result = reduced("mean")
     for got in (result > 280, result[0] + 1, result + np.ones((2, 3, 5)), np.add.reduce(result)):
         assert type(got) is np.ndarray
+
+
+def test_names_say_what_was_computed():
+    both = cf.reduce(np.arange(12.0).reshape(3, 4), ["max", "min"], axis=0, labels=True)
+    most, least = both["max"], both["min"]
+    assert ((most - least) / (most + least)).name == "(max - min) / (max + min)"
+    assert np.sqrt(most).name == "sqrt(max)"
+    assert (2 * most).name == "max"
+    assert both.to_dataframe().columns.tolist() == ["max", "min"]

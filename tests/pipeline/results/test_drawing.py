@@ -222,3 +222,13 @@ def test_lines_and_bars_of_any_values_are_drawn(values, coords):
     ax = plotted(xr.DataArray(values, {"k": coords}, ("k",), "some"), None, {})
     ax.figure.canvas.draw()
     assert labels(ax)[1] == "some"
+
+
+def test_without_coordinates_cells_stand_at_their_positions_and_the_first_row_is_on_top():
+    """As an image of which not every cell is drawn."""
+    made = np.zeros((2500, 1200), "f4")
+    ax = cf.reduce(made[None], "max", axis=0, labels=True).plot()
+    assert ax.get_xlim()[1] > 1198
+    low, high = ax.get_ylim()
+    assert low > 2490
+    assert high <= 0

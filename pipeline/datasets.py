@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -31,6 +31,7 @@ from chunkfold.planning.questions import (
     refuse_other,
 )
 from chunkfold.sources.axis_names import instead
+from chunkfold.sources.bins import Bins
 from chunkfold.sources.data_arrays import is_of_xarray
 from chunkfold.sources.named_labels import held_coordinate
 
@@ -77,7 +78,11 @@ def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op] | Questions, **giv
         each = {name: _DatasetQuestion.asked(dataset, name, one, given) for name, one in op.items()}
     else:
         each = {"": _DatasetQuestion(dataset, op, given)}
+    asked_by = [one.given.get("by") for one in op.values()] if isinstance(op, Mapping) else []
+    labels = {name for by in (given.get("by"), *asked_by) for name in _names_of(by)}
     for name, stored in whole.data_vars.items():
+        if name in labels:  # xarray makes coordinates of them
+            continue
         for array, questions in _reads_of(stored, dataset[name], each):
             own = dict(common)
             if any(dim in index for dim in array.dims):
@@ -90,6 +95,16 @@ def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op] | Questions, **giv
                 each[question].add(name, results)
     answers = {question: asked.answer(dataset) for question, asked in each.items()}
     return answers if isinstance(op, Mapping) else answers[""]
+
+
+def _names_of(by: Any) -> Iterator[Hashable]:
+    """Yield the names of variables that are labels."""
+    for one in by if isinstance(by, (tuple, list)) else [by]:
+        label = one.of if isinstance(one, Bins) else one
+        if isinstance(label, str):
+            yield label
+        elif is_of_xarray(label, "DataArray") and label.name is not None:
+            yield label.name
 
 
 def _reads_of(

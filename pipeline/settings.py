@@ -119,7 +119,10 @@ def metadata_bytes() -> int:
 
 def accelerate_bytes() -> int:
     """Return the fewest bytes of an array that is not left to Dask; see `_bytes`."""
-    return _bytes("chunkfold.accelerate.least-bytes", ACCELERATE_BYTES)
+    name = "chunkfold.accelerate.least-bytes"
+    if dask.config.get(name, None) in (0, "0"):  # all of them
+        return 0
+    return _bytes(name, ACCELERATE_BYTES)
 
 
 def image_level() -> int | None:

@@ -153,6 +153,7 @@ def test_trends_of_the_page_are_those_of_a_straight_line(tmp_path: Path, monkeyp
         flat = sample.temperature.values.reshape(sample.sizes["time"], -1).astype("f8")
     slope, _ = np.polyfit(names["years"], flat, 1)
     np.testing.assert_allclose(np.asarray(names["slope"]).reshape(-1), slope, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(np.asarray(names["gaps"]), np.asarray(names["slope"]), rtol=1e-6)
 
 
 def test_the_sum_of_the_page_is_what_it_says():

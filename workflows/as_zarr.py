@@ -17,6 +17,7 @@ from chunkfold.results.companions import COORDINATES, Companions
 from chunkfold.results.coordinates import Auxiliary
 from chunkfold.results.results import Results
 from chunkfold.sources.cf_packing import attributes_for_zarr
+from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.groups import write_groups
 from chunkfold.workflows.names import refuse_taken_results
 from chunkfold.workflows.ome_projection import projected
@@ -51,7 +52,8 @@ def _write(into: zarr.Group, results: Results) -> None:
             own = part.ndim < results[op].ndim  # the same for every output
             attributes = {
                 **part.attrs,
-                "chunkfold": {"op": op, **results.made_of},
+                # As text: xarray writes no mappings to NetCDF.
+                "chunkfold": json_text({"op": op, **results.made_of}),
                 **({} if own else along.attributes),
             }
             if name in into:  # it was written as it came

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import warnings
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import numpy as np
 import zarr
 from distributed import Client
 
-from chunkfold.errors import PlanError
+from chunkfold.errors import NaNWarning, PlanError, warn_caller
 from chunkfold.events import OnEvent
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.option_table import Keywords
@@ -28,12 +29,13 @@ from chunkfold.sources.cf_packing import attributes_for_zarr, packing_of
 from chunkfold.sources.opening import open_node, open_zarr
 from chunkfold.sources.zarr_source import ZarrSource
 from chunkfold.tracebacks import traceback_cut
+from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.as_zarr import write_companions
 from chunkfold.workflows.changed_parts import write_changed
-from chunkfold.workflows.comparing import TRANSFORMS, Compared
+from chunkfold.workflows.comparing import HELD_BYTES, TRANSFORMS, Compared
 from chunkfold.workflows.normalize import check_applied
 from chunkfold.workflows.project import write_projection
-from chunkfold.workflows.staging_folder import staging_folder
+from chunkfold.workflows.staging_folder import clear_staging, staging_folder
 
 _REFUSED = ("keepdims", "coarsen", "boundary", "initial", "tendency")
 _OF_STATISTICS = (
@@ -130,10 +132,7 @@ def transformation(
     opened = open_zarr(source)
     if opened.dtype.kind not in "biuf":
         raise PlanError(f"{opened.name}: {opened.dtype} has no anomalies; take real numbers")
-    packing = packing_of(opened) if options.get("mask_and_scale") else None
-    value = opened.dtype if packing is None else packing.value_dtype(opened.dtype)
-    wide = np.result_type(value, np.float32)
-    dtype = options.get("dtype") or wide
+    dtype = options.get("dtype") or np.result_type(opened.dtype, np.float32)
     written = check_applied(opened, out, dtype, overwrite=overwrite)
     given: Any = {**options, "dtype": "float64"}
     if given.get("axis") is None:
@@ -150,9 +149,22 @@ def transformation(
         labels = [None if one.intervals else one.groups for one in whole.grouping.labels]
         if not spans:
             given["groups"] = labels if isinstance(options.get("by"), (tuple, list)) else labels[0]
-    return Transformation(
-        how, opened, asked(opened, options_of(TRANSFORMS[how], given)), whole, written
-    )
+    request = asked(opened, options_of(TRANSFORMS[how], given))
+    _refuse_part_of_kept_axes(request, whole)
+    return Transformation(how, opened, request, whole, written)
+
+
+def _refuse_part_of_kept_axes(request: Request, whole: Request) -> None:
+    """Refuse a base that lacks some places which the statistics are of, or has others first."""
+    grouped = whole.keys.axes if isinstance(whole.keys, Keys) else ()
+    for n, axis in enumerate(request.chosen):
+        if n in whole.reduced or n in grouped:
+            continue
+        if axis.dropped or not np.array_equal(axis.shown, whole.chosen[n].shown):
+            raise PlanError(
+                f"{request.name}: a part of axis {n} is selected, along which there are statistics "
+                "for each place: select along the axes that are reduced"
+            )
 
 
 def write_transformation(
@@ -171,7 +183,9 @@ def write_transformation(
         If a read fails, or the output cannot be written; nothing is then written.
     """
     opened, options, path = made.opened, made.request.options, Path(out)
-    with staging_folder(path.with_name(f"{path.name}.statistics")) as folder:
+    beside = path.with_name(f"{path.name}.statistics")
+    clear_staging(beside)  # of runs that were killed
+    with staging_folder(beside) as folder:
         try:
             place = folder / "statistics.zarr"
             change = Compared.of(made.how, made.whole, place)
@@ -179,8 +193,10 @@ def write_transformation(
             write_projection(made.request, place, chunks=chunks, client=client, on_event=on_event)
             name = _array_name(opened)
             along = Companions(Kept(opened, made.whole.chosen, range(len(opened.shape))))
-            made_of: Any = zarr.open_group(str(place), mode="r")["mean"].attrs["chunkfold"]
-            told = {"chunkfold": {**made_of, "op": made.how}}
+            mean = zarr.open_array(str(place / "mean"), mode="r")
+            _tell_missing(made, mean)
+            made_of = json.loads(str(mean.attrs["chunkfold"]))
+            told = {"chunkfold": json_text({**made_of, "op": made.how})}
             attributes = {**_attributes(made), **told, **along.attributes}
             write_changed(
                 opened,
@@ -199,6 +215,19 @@ def write_transformation(
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     return open_node(out)
+
+
+def _tell_missing(made: Transformation, mean: Any) -> None:
+    """Warn of groups whose statistics are NaN, where these are small: their elements become NaN."""
+    if mean.nbytes > HELD_BYTES:
+        return
+    missing = int(np.isnan(mean[...]).sum())
+    if missing:
+        why = "have no element in the base, or NaN, which skipna=True ignores"
+        why = "have no valid element in the base" if made.request.options.skipna else why
+        warn_caller(
+            NaNWarning(f"{missing:,} of {mean.size:,} means {why}: their elements become NaN")
+        )
 
 
 def _array_name(opened: ZarrSource) -> str:

@@ -115,6 +115,8 @@ class Options(OptionTable):
                 f"the condition {told!r} compares with y, a map of numbers, but there is none: "
                 "give both, as where=('x > y', map)"
             )
+        if self.tendency is not None and self.weights is not None:
+            raise PlanError("tendency takes no weights: leave one of them out")
         check_names(self.names)
         refuse_ddof(self.ddof, self.monoids)
         if self.ledger is not None and not self.exact:

@@ -40,7 +40,13 @@ def with_following(
         )
     size, places = source.shape[n], np.asarray(chosen.shown)
     entries = expanded(options.selection, len(source.shape))
-    entries[n] = index_of(as_range(places[places < size - distance]))
+    first = places[places < size - distance]
+    if not len(first) and not options.allow_empty:
+        raise PlanError(
+            f"{source.name}: tendency is over {distance:,} along axis {axis!r}, but no selected "
+            f"element of its {size:,} has another so far behind it"
+        )
+    entries[n] = index_of(as_range(first))
     order = np.minimum(np.arange(size) + distance, size - 1)
     following = ReorderedSource(source.name, source.dtype, tuple(source.grid), source, {n: order})
     return (source, following), replace(options, selection=tuple(entries))

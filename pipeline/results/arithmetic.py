@@ -10,6 +10,7 @@ import numpy as np
 from chunkfold.errors import PlanError
 from chunkfold.results.coordinate import Coordinate
 from chunkfold.results.result import Result
+from chunkfold.sources.data_arrays import is_of_xarray
 
 _SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "true_divide": "/"}
 _ALIKE = ("add", "subtract", "maximum", "minimum", "fmax", "fmin")
@@ -23,13 +24,18 @@ _SAME = ("negative", "positive", "absolute", "fabs", "rint", "floor", "ceil", "t
 def applied(ufunc: np.ufunc, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Return a function of results, and of plain numbers or arrays, with the results' labels.
 
-    Truths, and what is not of the shape of the results, are NumPy's; with xarray's it is xarray's.
+    Truths, and what is not of the shape of the results, are NumPy's; with arrays of xarray's it is
+    xarray's, which aligns them.
 
     Raises
     ------
     PlanError
         If two results have other axes or coordinates.
     """
+    if any(is_of_xarray(one, kind) for one in inputs for kind in ("DataArray", "Dataset")):
+        return ufunc(
+            *(one.to_xarray() if isinstance(one, Result) else one for one in inputs), **kwargs
+        )
     results = [one for one in inputs if isinstance(one, Result)]
     first = max(results, key=lambda one: one.ndim)
     for other in results:

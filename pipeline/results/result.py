@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from chunkfold.errors import PlanError
 from chunkfold.results.coordinate import Coordinate
 from chunkfold.sources.dask_source import is_dask
 from chunkfold.tracebacks import traceback_cut
@@ -173,11 +174,24 @@ class Result(NDArrayOperatorsMixin):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         plain = [one.values if isinstance(one, Result) else one for one in inputs]
+        if any(isinstance(one, Result) for one in kwargs.get("out", ())):
+            del kwargs["out"]  # m += 1 makes a new result: none is changed in place
         if method != "__call__" or ufunc.nout > 1 or kwargs.keys() & {"out", "where"}:
             return getattr(ufunc, method)(*plain, **kwargs)
         from chunkfold.results.arithmetic import applied
 
         return applied(ufunc, inputs, kwargs)
+
+    @property
+    def variable(self) -> Any:
+        """Refuse arithmetic of xarray's with it: that would take its values by position.
+
+        Raises
+        ------
+        PlanError
+            Whenever xarray asks.
+        """
+        raise PlanError(f"{self.name!r} beside an array of xarray's: write result.to_xarray()")
 
     def __getitem__(self, key: Any) -> Any:
         return self.values[key]

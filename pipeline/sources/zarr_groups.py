@@ -8,6 +8,7 @@ one that zarr cannot open keeps it from opening the whole group.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -65,7 +66,8 @@ def members_of(group: zarr.Group) -> list[Member]:
     """
     named = _named(group)
     with ThreadPoolExecutor(_AT_ONCE, "chunkfold-open") as pool:
-        found = {"": group}
+        found, seen = {"": group}, set[tuple[int, int]]()
+        _is_new(group, seen)
         opened: dict[str, Any] = {}
         while found:
             try:
@@ -77,10 +79,26 @@ def members_of(group: zarr.Group) -> list[Member]:
             nodes = zip(paths, pool.map(lambda path: _opened(group, path), paths), strict=True)
             level = {path: node for path, node in nodes if node is not None}
             opened |= {path: node for path, node in level.items() if path not in opened}
-            found = {path: node for path, node in level.items() if isinstance(node, zarr.Group)}
+            groups = {path: node for path, node in level.items() if isinstance(node, zarr.Group)}
+            found = {path: one for path, one in groups.items() if _is_new(one, seen)}
     arrays = {path: node for path, node in opened.items() if not isinstance(node, zarr.Group)}
     gone = dict.fromkeys(named - set(opened))
     return [Member(path, found) for path, found in sorted((gone | arrays).items())]
+
+
+def _is_new(group: zarr.Group, seen: set[tuple[int, int]]) -> bool:
+    """Note a group's folder, and tell if it was not: links may lead to a group above."""
+    root = getattr(group.store, "root", None)
+    if root is None:
+        return True
+    try:
+        state = os.stat(os.path.join(root, group.path))  # noqa: PTH118, PTH116 # any store's root
+    except (OSError, TypeError):
+        return True
+    place = state.st_dev, state.st_ino
+    new = place not in seen
+    seen.add(place)
+    return new
 
 
 def _opened(group: zarr.Group, path: str) -> AnyArray | zarr.Group | Exception | None:

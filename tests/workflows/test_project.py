@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import warnings
@@ -46,9 +47,9 @@ def test_an_op_makes_an_array_of_the_axes_left(scan, tmp_path: Path):
     np.testing.assert_array_equal(made[...], values.max(axis=0))
     assert (made.dtype, made.metadata.dimension_names) == (values.dtype, ("y", "x"))
     made_of = {"source": str(source), "op": "max", "axes": ["z"], "mode": "exact"}
-    assert dict(made.attrs) == {
-        "units": "counts", "cell_methods": "z: maximum", "chunkfold": made_of
-    }  # fmt: skip
+    told = dict(made.attrs)
+    assert json.loads(told.pop("chunkfold")) == made_of  # text, which NetCDF can hold
+    assert told == {"units": "counts", "cell_methods": "z: maximum"}
 
 
 def test_units_stay_where_they_are_the_same(scan, tmp_path: Path):
@@ -85,11 +86,10 @@ def test_unpacked_values_are_packed_no_more(scan, tmp_path: Path):
     zarr.open_array(source, mode="a").attrs.update(scale_factor=0.5, valid_max=100, _FillValue=-1)
     made = project(source, tmp_path / "p.zarr", "max", axis=0, mask_and_scale=True)["max"]
     np.testing.assert_array_equal(made[...], values.max(axis=0) * 0.5)
-    made_of = made.attrs["chunkfold"]
+    made_of = json.loads(made.attrs["chunkfold"])
     assert made_of["mask_and_scale"] is True
-    assert dict(made.attrs) == {
-        "units": "counts", "cell_methods": "z: maximum", "chunkfold": made_of
-    }  # fmt: skip
+    assert made.attrs["units"] == "counts"
+    assert made.attrs.keys() == {"units", "cell_methods", "chunkfold"}
 
 
 @pytest.mark.parametrize("option", [(), ("--mask-and-scale",)])
@@ -124,7 +124,7 @@ def test_several_make_a_group(scan, tmp_path: Path):
     assert sorted(made.array_keys()) == ["mean", "min"]
     np.testing.assert_array_equal(made["min"][...], values[1:, 3:9].min(axis=(0, 2)))
     np.testing.assert_array_equal(made["mean"][...], values[1:, 3:9].mean(axis=(0, 2)))
-    assert made["min"].attrs["chunkfold"]["selection"] == "1:, 3:9"
+    assert json.loads(made["min"].attrs["chunkfold"])["selection"] == "1:, 3:9"
     kept = project(source, tmp_path / "k.zarr", "sum", axis=1, keepdims=True)["sum"]
     np.testing.assert_array_equal(kept[...], values.sum(axis=1, keepdims=True))
     assert kept.metadata.dimension_names == ("z", "y", "x")

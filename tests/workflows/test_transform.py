@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,8 @@ import xarray as xr
 import zarr
 
 import chunkfold as cf
-from chunkfold.errors import PlanError
-from chunkfold.workflows import comparing
+from chunkfold.errors import NaNWarning, PlanError
+from chunkfold.workflows import comparing, staging_folder
 from chunkfold.workflows import transform as transform_module
 from chunkfold.workflows.comparing import TRANSFORMS
 from chunkfold.workflows.transform import transform
@@ -83,7 +84,7 @@ def test_it_is_xarrays(tmp_path: Path, data: xr.DataArray, name: str, how: str):
         for axis in data.dims:
             np.testing.assert_array_equal(found[axis], data[axis])
         assert found.air.attrs["units"] == ("K" if how == "anomaly" else "1")
-        assert found.air.attrs["chunkfold"]["op"] == how
+        assert json.loads(found.air.attrs["chunkfold"])["op"] == how
 
 
 @pytest.mark.parametrize("name", ["months", "two axes", "zones"])
@@ -177,6 +178,18 @@ def test_a_run_that_broke_goes_on_with_its_ledger(tmp_path: Path, data, monkeypa
     np.testing.assert_array_equal(found[...], expected[...])
 
 
+def test_what_killed_runs_left_goes(tmp_path: Path, data: xr.DataArray):
+    left = tmp_path / f"{staging_folder._prefix(tmp_path / 'o.zarr.statistics')}99999999-abcd"
+    (left / "statistics.zarr").mkdir(parents=True)
+    transform(tmp_path / "a.zarr/air", tmp_path / "o.zarr", "anomaly", axis="time")
+    assert {one.name for one in tmp_path.iterdir()} == {"a.zarr", "o.zarr"}
+
+
+def test_means_that_are_nan_are_told(tmp_path: Path, data: xr.DataArray):
+    with pytest.warns(NaNWarning, match="4 of 72 means have no element in the base, or NaN"):
+        transform(tmp_path / "a.zarr/air", tmp_path / "o.zarr", "anomaly", axis="time")
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -184,6 +197,9 @@ def test_a_run_that_broke_goes_on_with_its_ledger(tmp_path: Path, data, monkeypa
         ({"keepdims": True}, "keepdims is given, but elements keep their places"),
         ({"dtype": "int16"}, "cannot hold normalized values"),
         ({"axis": "tim"}, "did you mean 'time'"),
+        ({"sel": {"lon": slice(2, 4)}}, "a part of axis 2 is selected"),
+        ({"sel": {"lon": [7, 6, 5, 4, 3, 2, 1, 0]}}, "a part of axis 2 is selected"),
+        ({"selection": (slice(None), 3)}, "a part of axis 1 is selected"),
         ({"by": cf.bins([0, 5, 9])}, "bins of its own values are no groups"),
         ({"resample": {"time": "1YS"}, "sel": {"time": "2001"}}, "resample makes other groups"),
     ],

@@ -89,6 +89,8 @@ def test_selected_by_coordinates_the_next_need_not_be(tmp_path: Path):
         ("mean", {"tendency": {"time": 0}}, "give one axis, or its distance too"),
         ("mean", {"tendency": {"time": 1, "x": 1}}, "give one axis"),
         ("mean", {"tendency": "time", "selection": 3}, "of which one element is selected"),
+        ("mean", {"tendency": {"time": 23}}, "no selected element of its 23 has another so far"),
+        ("mean", {"tendency": "time", "weights": np.ones(5)}, "tendency takes no weights"),
     ],
 )
 def test_what_it_is_not_is_refused(tmp_path: Path, op: str, options: dict, message: str):

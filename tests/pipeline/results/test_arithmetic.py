@@ -97,3 +97,19 @@ def test_names_say_what_was_computed():
     assert np.sqrt(most).name == "sqrt(max)"
     assert (2 * most).name == "max"
     assert both.to_dataframe().columns.tolist() == ["max", "min"]
+
+
+def test_arrays_of_xarray_are_aligned_and_take_no_values_by_position():
+    mean, stored = reduced("mean"), AIR.mean("time")
+    for other in (stored.T, stored.isel(lat=slice(None, None, -1))):
+        assert float(abs(mean - other).max()) < 1e-4
+    with pytest.raises(PlanError, match=r"write result\.to_xarray\(\)"):
+        stored - mean
+
+
+def test_in_place_it_is_a_new_result():
+    mean = reduced("mean")
+    more = mean
+    more += 1
+    assert (more.dims, more.name) == (mean.dims, "mean")
+    np.testing.assert_allclose(more.values, mean.values + 1, rtol=1e-6)

@@ -106,3 +106,11 @@ def test_arrays_of_stale_groups_are_reduced_as_they_are(stale: Path, *, zipped: 
 
 def there(group: zarr.Group) -> list[Any]:
     return [one for one in open_each(group) if not isinstance(one, Unopened)]
+
+
+def test_links_that_lead_back_are_followed_once(tmp_path: Path):
+    group = zarr.open_group(str(tmp_path / "g"), mode="w")
+    group.create_array("v", data=np.arange(4.0), chunks=(2,))
+    for name in ("a", "b"):
+        (tmp_path / "g" / name).symlink_to(".")
+    assert [one.path for one in members_of(zarr.open_group(str(tmp_path / "g"), mode="r"))] == ["v"]

@@ -24,14 +24,14 @@ BOUNDS = {
     # date_parts: selections by them
     # flags: names of codes
     # runs, ordered_elements: longest runs
-    # regions, region_shapes, region_values, regions_command: tables of segmentations
-    "modules": 512,
+    # regions, region_shapes, region_values, regions_command: tables of segmentations; result_texts
+    "modules": 513,
     "module names that stand twice": 6,
     "functions in two modules": 7,
     "docstrings in dialect": 0,
     "fields of Request, Plan and Work": 25,
     # unmet_conditions, living_statistics, found_partials, transform_command, reductions in graphs
-    "files that know absence": 75,  # regions, region_values, regions_command
+    "files that know absence": 76,  # regions, region_values, regions_command, transform
     "files that know groups": 63,  # transform, comparing, ordered_elements, regions
     "files that know several reads": 30,
     # living_statistics, transform, transform_command, chunk_statistics, dask_reductions,

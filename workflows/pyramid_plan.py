@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
 
-from chunkfold.errors import PlanError
+from chunkfold.errors import PlanError, warn_caller
 from chunkfold.planning.option_table import Keywords, Op
 from chunkfold.planning.options import options_of
 from chunkfold.planning.request import Request, Streamed
@@ -124,6 +124,9 @@ def plan_pyramid(
         raise PlanError(f"levels is {levels!r}; a pyramid has 1 or more")
     opened, modes = open_source(source), op == "mode"
     image, windows = image_of(opened), windows_of(opened, factor)
+    if op == "mean" and opened.dtype.kind in "iu" and "labels" in opened.name.split("/"):
+        told = f"{opened.name} seems to have labels: op='mode' keeps them, and means are others"
+        warn_caller(UserWarning(told))
     # Of modes the elements are read as they are.
     read = "max" if modes else op
     given = options_of([read], {**options, "coarsen": windows, "boundary": "pad"})

@@ -535,3 +535,10 @@ def test_means_of_integers_of_nothing_are_zero(dtype: str, tmp_path: Path):
     want = np.full((4, 4), 7)
     want[:2, :2] = 0
     np.testing.assert_array_equal(made["1"][...], want)
+
+
+def test_means_of_labels_are_told(tmp_path: Path):
+    group = zarr.open_group(str(tmp_path / "labels"), mode="w")
+    group.create_array("0", data=np.arange(64, dtype="u2").reshape(8, 8), chunks=(4, 4))
+    with pytest.warns(UserWarning, match="seems to have labels: op='mode' keeps them"):
+        pyramid(tmp_path / "labels/0", tmp_path / "out.zarr", levels=1)

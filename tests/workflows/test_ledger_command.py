@@ -133,6 +133,8 @@ kind = "local"
     old = load_job(tmp_path / "job.toml", ["limits.ledger_keep=1ms"])
     run_job(old)
     assert list((tmp_path / "l").iterdir()) == []
+    told = chunkfold("run", tmp_path / "job.toml").stderr.replace("\n", "")
+    assert f"a.zarr: ledger {tmp_path / 'l'}: had 0 blocks, keeps 1 more" in told
 
 
 def test_a_projection_is_written_anew_of_what_was_kept(source: Path, tmp_path: Path):

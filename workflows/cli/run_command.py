@@ -20,7 +20,7 @@ from chunkfold.workflows.job.loading import load_job
 from chunkfold.workflows.job.running import Outcome, manifest_path, plan_job, run_job
 from chunkfold.workflows.job.schema import Job
 from chunkfold.workflows.progress import run_progress
-from chunkfold.workflows.style import is_bins, print_results, tell_skipped
+from chunkfold.workflows.style import is_bins, ledger_text, print_results, tell_skipped
 
 
 def _print_schema(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -96,7 +96,7 @@ def run_command(
         _print(outcome)
     _tell_packed(job, (one.source for one in outcome.reduced.values()), quiet=quiet)
     if not quiet:
-        err.print(f"wrote {job.output.path} and {manifest_path(job)}", markup=False)
+        _tell_written(job, outcome)
     if outcome.skipped and not json_lines:
         tell_skipped(outcome.skipped, outcome.elements)
     if outcome.skipped or outcome.record.left_out:
@@ -108,6 +108,13 @@ def _tell_packed(job: Job, sources: Iterable[Source], *, quiet: bool) -> None:
     common_options.tell_packed(
         sources, "mask_and_scale = true", mask_and_scale=unpacks, quiet=quiet
     )
+
+
+def _tell_written(job: Job, outcome: Outcome) -> None:
+    for name, run in outcome.record.runs.items():
+        if run.plan.ledger is not None:
+            err.print(f"{name}: {ledger_text(run)}", markup=False, soft_wrap=True)
+    err.print(f"wrote {job.output.path} and {manifest_path(job)}", markup=False)
 
 
 def _print(outcome: Outcome) -> None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from chunkfold.errors import PlanError
 from chunkfold.results import result_texts
 from chunkfold.results.coordinate import Coordinate
 from chunkfold.sources.dask_source import is_dask
@@ -178,14 +177,14 @@ class Result(NDArrayOperatorsMixin):
 
     @property
     def variable(self) -> Any:
-        """Refuse arithmetic of xarray's with it: that would take its values by position.
+        """Its values with the names of their axes, as xarray asks for in `array - result`."""
+        made: Any = self.to_xarray()
+        return made.variable  # records have none: an AttributeError, as xarray expects
 
-        Raises
-        ------
-        PlanError
-            Whenever xarray asks.
-        """
-        raise PlanError(f"{self.name!r} beside an array of xarray's: write result.to_xarray()")
+    @property
+    def coords(self) -> Any:
+        """Its coordinates as xarray has them, which compares them in `array - result`."""
+        return self.to_xarray().coords
 
     def __getitem__(self, key: Any) -> Any:
         return self.values[key]

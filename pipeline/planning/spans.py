@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from chunkfold.planning.blocks import (
     packed_leaves,
 )
 from chunkfold.planning.folding import Folding, RolledUp
-from chunkfold.planning.found_partials import found_names
+from chunkfold.planning.found_partials import PartialFinder
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaves import leaf_elements
 from chunkfold.planning.request import Request
@@ -134,8 +134,12 @@ class LedgerCut:
         return newest <= time.time_ns() - SETTLED_NS[self.remote]
 
     def _known(self, block: Block) -> bool:
+        return all(one.has(one.question.key(block)) for one in self._finders)
+
+    @cached_property
+    def _finders(self) -> list[PartialFinder]:
         asked = (one for one in self.questions if not one.request.unasked)
-        return all(found_names(self.ledger, one, one.key(block)) for one in asked)
+        return [PartialFinder(self.ledger, one) for one in asked]
 
     def _known_runs(self, grids: LeafGrids, *, whole: bool) -> dict[TileRange, set[TileRange]]:
         """Return runs of tiles, and those parts of them that the ledger has; the largest first."""

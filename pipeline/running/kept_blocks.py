@@ -24,7 +24,7 @@ from chunkfold.ledger.stored_partials import partials_in, stored_arrays
 from chunkfold.planning.aligned_runs import LeafGrids
 from chunkfold.planning.block_outputs import BlockOutputs, reached_tiles
 from chunkfold.planning.blocks import Block
-from chunkfold.planning.found_partials import found_names
+from chunkfold.planning.found_partials import PartialFinder
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.request import Request
@@ -66,6 +66,7 @@ class KeptBlocks:
     def __init__(self, plan: Plan, ledger: Ledger) -> None:
         self._plan, self._ledger = plan, ledger
         self._questions = question_keys(plan.request, plan.questions, plan.scan.listings)
+        self._finders = [PartialFinder(ledger, one) for one in self._questions]
         self._elements, self._grids = plan.layout.leaf_elements(), LeafGrids.of(plan.layout)
         self._written = {block.number for block in plan.blocks if block.known}
         self._coming: queue.SimpleQueue[tuple[Block, Fetch] | None] = queue.SimpleQueue()
@@ -100,9 +101,9 @@ class KeptBlocks:
         tiles = self.written_tiles(block)
         found = [
             ()
-            if question.request.staged or question.request.unasked
-            else self._read(question, key, block)
-            for question, key in zip(self._questions, block.entries, strict=True)
+            if finder.question.request.staged or finder.question.request.unasked
+            else self._read(finder, key, block)
+            for finder, key in zip(self._finders, block.entries, strict=True)
         ]
         if tiles is None or any(one is None for one in found):
             self._written.discard(block.number)
@@ -126,18 +127,18 @@ class KeptBlocks:
             self._ledger.refuse(key, str(error))
             return None
 
-    def _read(self, question: QuestionKeys, key: str, block: Block) -> tuple[Partial, ...] | None:
-        names = found_names(self._ledger, question, key) or question.components
-        stored = self._ledger.read(key, dict.fromkeys(names))
-        if stored is None:
+    def _read(self, finder: PartialFinder, key: str, block: Block) -> tuple[Partial, ...] | None:
+        question, found = finder.question, finder.read(key)
+        if found is None:
             return None
+        names, stored = found
         written = self._ledger.written(key)
         self._oldest = min(self._oldest or written, written)
         each, outputs = self._shape(question, block)
         counts = [each * one for one in outputs.pieces]
         try:
-            found = partials_in(stored, question.accumulator, names, counts)
-            return outputs.cut(each, found)
+            partials = partials_in(stored, question.accumulator, names, counts)
+            return outputs.cut(each, partials)
         except DamagedError as error:
             self._ledger.refuse(key, str(error))
             return None

@@ -19,7 +19,14 @@ from chunkfold.graphs.graph_calls import (
     only_below,
     tasks_call,
 )
-from chunkfold.graphs.graph_reductions import GraphReduction, answer_axes, kept_chunks
+from chunkfold.graphs.graph_reductions import (
+    DDOF,
+    GraphReduction,
+    answer_axes,
+    kept_chunks,
+    skipping,
+    summed_dtype,
+)
 from chunkfold.graphs.reshaped_views import reshaped_windows
 from chunkfold.graphs.stored_views import StoredView
 
@@ -65,8 +72,6 @@ _POSITIONS: Mapping[Any, str] = {
 _KNOWN = {"axis", "keepdims", "dtype", "ddof", "sum", "numel", "implicit_complex_dtype"}
 """Options of these functions that are understood."""
 _UNKNOWN = "it is a reduction that is not known"
-_DDOF = (0, 1)
-"""With others Dask divides otherwise where there are fewer elements."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,11 +110,9 @@ def dask_reduction(graph: HighLevelGraph, name: str) -> GraphReduction | None:
     if tree.op == "count" and view.dtype.kind != "f":
         raise NotTakenError(f"isnan of {view.dtype} is counted")
     dtype = _dtype(tree, view)
-    options = _cast(tree.op, view, dtype)
+    options = _cast(tree.op, view, dtype) | skipping(view, skips=tree.skips)
     if tree.op == "var":
         options["ddof"] = tree.aggregate.options.get("ddof", 0)
-    if tree.skips and view.dtype.kind == "f":
-        options["skipna"] = True
     if windows:
         options["coarsen"], turned = windows, tuple(range(len(view.order)))
     else:
@@ -138,7 +141,7 @@ def _tree(graph: HighLevelGraph, name: str, aggregate: Called) -> _Tree:
     op, skips = _OPS.get((first.function, aggregate.function), ("", False))
     if not op or not {*first.options, *aggregate.options} <= _KNOWN:
         raise NotTakenError(_UNKNOWN)
-    if aggregate.options.get("ddof", 0) not in _DDOF:
+    if aggregate.options.get("ddof", 0) not in DDOF:
         raise NotTakenError(f"ddof is {aggregate.options['ddof']}")
     axes = tuple(aggregate.options["axis"])
     if op == "arg":
@@ -203,11 +206,7 @@ def _dtype(tree: _Tree, view: StoredView) -> np.dtype:
 
 def _cast(op: str, view: StoredView, dtype: np.dtype) -> dict[str, Any]:
     """Return how elements are cast before they are reduced: as in the graph, or by Dask's sum."""
-    sums = op in ("sum", "mean", "var")
-    plain = view.dtype if view.dtype.kind == "f" else np.dtype("f8")
-    if op == "sum" and view.dtype.kind in "biu":
-        plain = np.sum(np.empty(0, view.dtype)).dtype
-    if sums and dtype != plain:
+    if op in ("sum", "mean", "var") and dtype != summed_dtype(op, view):
         if not np.can_cast(view.dtype, dtype, "safe"):
             raise NotTakenError(f"its elements are cast from {view.dtype} to {dtype}")
         return {"dtype": dtype.name}

@@ -21,7 +21,7 @@ from chunkfold.graphs.graph_calls import (
     functions_of,
     only_below,
 )
-from chunkfold.graphs.graph_reductions import GraphReduction
+from chunkfold.graphs.graph_reductions import DDOF, GraphReduction, skipping, summed_dtype
 from chunkfold.graphs.stored_views import StoredView, view_of
 
 _FLOX = "flox."
@@ -33,7 +33,6 @@ _OPS: Mapping[str, tuple[str, bool]] = {
     "count": ("count", True),
 }
 """The op of each of flox's aggregations, and if it skips NaN."""
-_DDOF = (0, 1)
 _MOST_LABELS = 1 << 24
 """More than these take longer to look at than elements to reduce."""
 
@@ -136,13 +135,13 @@ def _grouped(
         raise NotTakenError("it has groups without elements")
     dtype = np.dtype(agg.dtype["final"])
     options: dict[str, Any] = {"groups": list(range(len(groups))), **_finished(agg, op, view)}
+    options |= skipping(view, skips=skips)
     along = [view.order[n] for n in axes]
     options["axis"] = options["by_axis"] = tuple(sorted(along))
     options["by"] = _before_selection(view, places.transpose(np.argsort(along)), sorted(along))
-    if op in ("sum", "mean", "var", "std", "median") and (view.cast or dtype != _plain(op, view)):
+    sums = op in ("sum", "mean", "var", "std", "median")
+    if sums and (view.cast or dtype != summed_dtype(op, view)):
         options["dtype"] = dtype.name
-    if skips and view.dtype.kind == "f":
-        options["skipna"] = True
     left = [order for n, order in enumerate(view.order) if n not in axes]
     # Behind the others here; in the place of the first of its axes in the answer.
     answers = sorted([*left, min(along)])
@@ -171,12 +170,6 @@ def _before_selection(view: StoredView, labels: np.ndarray, axes: Sequence[int])
     return made
 
 
-def _plain(op: str, view: StoredView) -> np.dtype:
-    if view.dtype.kind == "f":
-        return view.dtype
-    return np.sum(np.empty(0, view.dtype)).dtype if op == "sum" else np.dtype("f8")
-
-
 def _refuse_filled(agg: Any, fill: Any) -> None:
     """Refuse what is not known, and groups of few elements that become something else than NaN."""
     if agg.name not in _OPS:
@@ -195,7 +188,7 @@ def _finished(agg: Any, op: str, view: StoredView) -> dict[str, Any]:
         If it has others.
     """
     ddof = (agg.finalize_kwargs or {}).get("ddof", 0)
-    if ddof not in _DDOF or {*(agg.finalize_kwargs or {})} > {"ddof"}:
+    if ddof not in DDOF or {*(agg.finalize_kwargs or {})} > {"ddof"}:
         raise NotTakenError("it has options that are not known")
     found: dict[str, Any] = {"ddof": ddof} if op in ("var", "std") else {}
     least = agg.min_count or 0

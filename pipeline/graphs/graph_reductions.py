@@ -15,6 +15,8 @@ from chunkfold.kernels import Monoid
 
 FEW = 8
 """Fewer elements than this for each result are left to Dask."""
+DDOF = (0, 1)
+"""With others Dask divides otherwise where there are fewer elements."""
 _MANY_BYTES = 1 << 20
 
 
@@ -73,6 +75,18 @@ class GraphReduction:
             ].copy()[()]
             for place in np.ndindex(*map(len, self.chunks))
         }
+
+
+def skipping(view: StoredView, *, skips: bool) -> dict[str, Any]:
+    """Return the option of a reduction that skips NaN, if elements may be NaN."""
+    return {"skipna": True} if skips and view.dtype.kind == "f" else {}
+
+
+def summed_dtype(op: str, view: StoredView) -> np.dtype:
+    """Return the dtype of sums, means and deviations that Dask and flox make if none is given."""
+    if view.dtype.kind == "f":
+        return view.dtype
+    return np.sum(np.empty(0, view.dtype)).dtype if op == "sum" else np.dtype("f8")
 
 
 def kept_chunks(view: StoredView, axes: Sequence[int], *, keepdims: bool) -> Chunks:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from dask.array import reductions
 from dask.highlevelgraph import HighLevelGraph
 
 from chunkfold.graphs.graph_calls import BlockCall, NotTakenError, block_call, constants
-from chunkfold.graphs.graph_reductions import GraphReduction
+from chunkfold.graphs.graph_reductions import GraphReduction, skipping
 from chunkfold.graphs.stored_views import StoredView, view_of
 from chunkfold.kernels import Monoid, quantile
 
-_MEDIANS = {np.median: False, np.nanmedian: True}
-_QUANTILES = {
+_MEDIANS = (np.median, np.nanmedian)
+_SKIPS = {
+    np.median: False,
+    np.nanmedian: True,
     np.quantile: False,
     np.nanquantile: True,
     getattr(reductions, "_custom_quantile", np.quantile): False,
@@ -33,33 +33,28 @@ def order_statistic(graph: HighLevelGraph, name: str) -> GraphReduction | None:
         If it is one of something else than a stored array, or in a way that is not known.
     """
     call = block_call(graph, name)
-    if call is None or call.function not in {*_MEDIANS, *_QUANTILES}:
+    if call is None or call.function not in _SKIPS:
         return None
     if not {*call.options} <= _KNOWN or call.args or call.options.get("keepdims"):
         raise NotTakenError("it is a quantile with options that are not known")
     of, symbols = call.inputs[0]
     view = view_of(graph, of)
     axes = [int(n) % len(symbols or ()) for n in call.options["axis"]]
-    op, skips = _MEDIANS.get(call.function), False
     ranks: list[np.ndarray] = []
     asked: str | Monoid = "median"
-    if op is None:
-        skips = _QUANTILES[call.function]
+    if call.function not in _MEDIANS:
         ranks = [np.asarray(constants(graph, one)) for one, _ in call.inputs[1:]]
         if len(ranks) != 1 or ranks[0].ndim != 1:
             raise NotTakenError("its ranks are not known")
         method = call.options.get("method", "linear")
         asked = quantile([float(one) for one in ranks[0]], method=method)
-    else:
-        skips = op
     dtype = np.dtype(
         call.function(np.ones((1,) * len(symbols or ()), view.dtype), *ranks, **call.options).dtype
     )
-    options: dict[str, Any] = {"axis": tuple(sorted(view.order[n] for n in axes))}
+    options = skipping(view, skips=_SKIPS[call.function])
+    options["axis"] = tuple(sorted(view.order[n] for n in axes))
     if view.cast:
         options["dtype"] = dtype.name
-    if skips and view.dtype.kind == "f":
-        options["skipna"] = True
     chunks, turned = _placed(call, view, axes, len(ranks[0]) if ranks else 0)
     return GraphReduction(name, view, asked, options, dtype, chunks, turned)
 

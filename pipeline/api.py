@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import numpy as np
 from distributed import Client
 
-from chunkfold.errors import LawsWarning, PackedWarning, PlanError
+from chunkfold.errors import LawsWarning, PackedWarning, PlanError, warn_caller
 from chunkfold.events import OnEvent
 from chunkfold.kernels import Device, all_devices, devices
 from chunkfold.kernels.binding.laws import depends_on_order_of
@@ -30,7 +30,6 @@ from chunkfold.running.kept_blocks import ledger_of
 from chunkfold.running.on_cluster import OnCluster
 from chunkfold.running.progress_shown import progress_shown
 from chunkfold.running.ready import chosen_client, in_this_process, ready
-from chunkfold.running.remarks import warn_user
 from chunkfold.running.run import Run
 from chunkfold.running.streaming import Sink
 from chunkfold.sources.cf_packing import not_applied
@@ -251,9 +250,9 @@ def _checked(source: Any, op: Op | Sequence[Op] | Questions, options: Keywords) 
     # xarray has unpacked its arrays when it opened them, or was asked not to.
     stored = request.sources if request.data_arrays is None else ()
     for message in not_applied(stored, "mask_and_scale=True", mask_and_scale=unpacks):
-        warn_user([PackedWarning(message)])
+        warn_caller(PackedWarning(message))
     folded = [one.bound().accumulator for one in request.together]
     for each, value in itertools.product(folded, (np.nan, -0.0)):
         if message := depends_on_order_of(each, value):
-            warn_user([LawsWarning(message)])
+            warn_caller(LawsWarning(message))
     return found

@@ -119,10 +119,7 @@ def metadata_bytes() -> int:
 
 def accelerate_bytes() -> int:
     """Return the fewest bytes of an array that is not left to Dask; see `_bytes`."""
-    name = "chunkfold.accelerate.least-bytes"
-    if dask.config.get(name, None) in (0, "0"):  # all of them
-        return 0
-    return _bytes(name, ACCELERATE_BYTES)
+    return _bytes("chunkfold.accelerate.least-bytes", ACCELERATE_BYTES, least=0)
 
 
 def image_level() -> int | None:
@@ -188,22 +185,22 @@ def wait_seconds(name: str) -> float:
     return _time(name, WAITS[name])
 
 
-def _bytes(name: str, default: int) -> int:
+def _bytes(name: str, default: int, least: int = 1) -> int:
     """Return a number of bytes of the configuration.
 
     Raises
     ------
     PlanError
-        If it is no such number, or not above 0.
+        If it is no such number, or less than the least.
     """
     given = dask.config.get(name, default)
     try:
-        most = 0 if isinstance(given, bool) else int(parse_bytes(given))
+        found = -1 if isinstance(given, bool) else int(parse_bytes(given))
     except (ValueError, TypeError, AttributeError, OverflowError):
-        most = 0
-    if most <= 0:
+        found = -1
+    if found < least:
         raise PlanError(f"{name} is {given!r}; give bytes, such as '64 MiB'")
-    return most
+    return found
 
 
 def _count(name: str, default: int) -> int:

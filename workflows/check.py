@@ -95,7 +95,7 @@ class Archive:
 
     name: str
     members: tuple[Source | Unopened, ...]
-    """Those that were asked for."""
+    """The arrays that were asked for."""
     beside: tuple[Source, ...]
     """These, if they can be opened, and their coordinates."""
     consolidated: tuple[tuple[str, str], ...]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import xarray
 
 Drawable = Any
-"""What is drawn: a DataArray, a Dataset, or a mapping of names to such."""
+"""A picture draws a DataArray, a Dataset, or a mapping of names to such."""
 MOST_PANELS = 12
 """The most small multiples of a picture: the months of a year."""
 _MOST_LINES = 10

@@ -11,7 +11,7 @@ from functools import partial
 from distributed import Client, get_client
 
 from chunkfold.deadline import in_background
-from chunkfold.errors import PlaceWarning, PlanError
+from chunkfold.errors import PlaceWarning, PlanError, warn_caller
 from chunkfold.kernels import Device
 from chunkfold.kernels.tuning.variant import forced
 from chunkfold.planning.feeding import codecs_to_measure
@@ -22,7 +22,6 @@ from chunkfold.planning.workers import Terms
 from chunkfold.running.backend import Backend, InProcess
 from chunkfold.running.kept_blocks import ledger_of
 from chunkfold.running.on_cluster import OnCluster
-from chunkfold.running.remarks import warn_user
 from chunkfold.settings import WAITS, wait_seconds
 from chunkfold.sources.dask_source import DaskSource
 from chunkfold.sources.source import Source
@@ -55,7 +54,7 @@ def ready(asked: Request | Plan, client: Client | None) -> Ready:
     request = request_of(asked)
     chosen = check_terms(client, request.sources)
     if client is None and chosen is not None and (here := in_this_process(request, chosen)):
-        warn_user([PlaceWarning(here)])
+        warn_caller(PlaceWarning(here))
         chosen = None
     backend: Backend = InProcess() if chosen is None else OnCluster(chosen)
     run, planned = uuid.uuid4().hex[:12], _planning(asked)

@@ -29,7 +29,7 @@ DIMS = ("time", "lat", "lon")
 GROUPS = ("time.month", "time.season", "time.year", "zone", "lat")
 SKIP = st.sampled_from([None, None, True, False])
 TAKEN: Counter[bool] = Counter()
-"""How many expressions had something computed here."""
+"""The numbers of expressions of which chunkfold computed something, and of the others."""
 Step = tuple[str, Callable[[Any], Any]]
 
 
@@ -43,7 +43,7 @@ def some_dims(draw: Any, dims: Sequence[str], least: int = 1) -> list[str]:
 
 
 def before(draw: Any) -> Step:
-    """What is done before: selections, other axes and chunks, casts, arithmetic."""
+    """Draw a step before a reduction: a selection, other axes or chunks, a cast, arithmetic."""
     kind = draw(
         st.sampled_from(["", "", "isel", "point", "list", "turn", "chunk", "cast", "minus"])
     )
@@ -100,7 +100,7 @@ def reduced(draw: Any, name: str) -> Step:
 
 
 def after(draw: Any) -> Step:
-    """What is done with the result: nothing, arithmetic, a part of it, another reduction."""
+    """Draw a step after it: none, arithmetic, a part of it, another reduction."""
     kind = draw(st.sampled_from(["", "", "plus", "part", "sum"]))
     steps: dict[str, Callable[[Any], Any]] = {
         "": lambda a: a,

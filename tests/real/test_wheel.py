@@ -1,4 +1,4 @@
-"""What is published works in a clean environment, with dependencies from the package registry."""
+"""The published wheel works in a clean environment, with dependencies from the package registry."""
 
 from __future__ import annotations
 

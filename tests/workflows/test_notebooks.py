@@ -1,4 +1,4 @@
-"""What a notebook shows: progress below a cell, and runs, devices and accessors as HTML."""
+"""Notebooks show progress below a cell, and runs, devices and accessors as HTML."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ SELECTED: list[tuple[dict[str, Any], str | None]] = [
     ({"time": np.datetime64("2001-05-05T11"), "lat": [33, 1]}, "nearest"),
     ({"lat": [41.0, 5.0]}, "pad"),
 ]
-"""What is selected, and by which method."""
+"""Selections, and their methods."""
 
 
 def same(request: Any, want: xr.DataArray) -> None:

@@ -37,7 +37,7 @@ SELECTED: list[tuple[dict[str, Any], Any]] = [
         lambda t: (t.month == 3) & (t.day == 4),
     ),
 ]
-"""What is selected, and the mask that it stands for."""
+"""Selections, and the masks that they stand for."""
 
 
 @pytest.mark.parametrize("kind", SOURCES)

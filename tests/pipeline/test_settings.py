@@ -12,7 +12,7 @@ import pytest
 import zarr
 
 import chunkfold as cf
-from chunkfold.settings import WAITS, wait_seconds
+from chunkfold.settings import WAITS, accelerate_bytes, metadata_bytes, wait_seconds
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-it-works.md"
 
@@ -46,6 +46,17 @@ def test_what_is_no_bound_of_a_store_is_refused(tmp_path: Path, setting, given, 
     name = f"chunkfold.store.{setting}"
     with dask.config.set({name: given}), pytest.raises(cf.PlanError, match=f"{name} is .*; give"):
         cf.reduce(store)
+
+
+def test_only_arrays_that_are_left_to_dask_may_have_no_bytes():
+    least, most = "chunkfold.accelerate.least-bytes", "chunkfold.store.metadata-bytes"
+    for zero in (0, "0"):
+        with dask.config.set({least: zero, most: zero}):
+            assert accelerate_bytes() == 0
+            with pytest.raises(cf.PlanError, match=f"{most} is .*; give bytes"):
+                metadata_bytes()
+    with dask.config.set({least: -1}), pytest.raises(cf.PlanError, match=f"{least} is -1; give"):
+        accelerate_bytes()
 
 
 def test_settings_of_others_end_with_their_context(tmp_path: Path):

@@ -8,11 +8,10 @@ one that zarr cannot open keeps it from opening the whole group.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import zarr
@@ -66,9 +65,7 @@ def members_of(group: zarr.Group) -> list[Member]:
     """
     named = _named(group)
     with ThreadPoolExecutor(_AT_ONCE, "chunkfold-open") as pool:
-        found, seen = {"": group}, set[tuple[int, int]]()
-        _is_new(group, seen)
-        opened: dict[str, Any] = {}
+        found, opened = {"": group}, dict[str, Any]()
         while found:
             try:
                 paths = [path for at in found for path in _below(group, at)]
@@ -80,25 +77,22 @@ def members_of(group: zarr.Group) -> list[Member]:
             level = {path: node for path, node in nodes if node is not None}
             opened |= {path: node for path, node in level.items() if path not in opened}
             groups = {path: node for path, node in level.items() if isinstance(node, zarr.Group)}
-            found = {path: one for path, one in groups.items() if _is_new(one, seen)}
+            found = {path: one for path, one in groups.items() if not _leads_back(group, path)}
     arrays = {path: node for path, node in opened.items() if not isinstance(node, zarr.Group)}
     gone = dict.fromkeys(named - set(opened))
     return [Member(path, found) for path, found in sorted((gone | arrays).items())]
 
 
-def _is_new(group: zarr.Group, seen: set[tuple[int, int]]) -> bool:
-    """Note a group's folder, and tell if it was not: links may lead to a group above."""
+def _leads_back(group: zarr.Group, path: str) -> bool:
+    """Return True if the folder of a group in a group is one of those above it, by a link."""
     root = getattr(group.store, "root", None)
     if root is None:
-        return True
+        return False
     try:
-        state = os.stat(os.path.join(root, group.path))  # noqa: PTH118, PTH116 # any store's root
+        place = Path(root, group.path)
+        return any((place / path).samefile(place / one) for one in PurePosixPath(path).parents)
     except (OSError, TypeError):
-        return True
-    place = state.st_dev, state.st_ino
-    new = place not in seen
-    seen.add(place)
-    return new
+        return False
 
 
 def _opened(group: zarr.Group, path: str) -> AnyArray | zarr.Group | Exception | None:

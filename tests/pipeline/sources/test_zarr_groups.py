@@ -114,3 +114,12 @@ def test_links_that_lead_back_are_followed_once(tmp_path: Path):
     for name in ("a", "b"):
         (tmp_path / "g" / name).symlink_to(".")
     assert [one.path for one in members_of(zarr.open_group(str(tmp_path / "g"), mode="r"))] == ["v"]
+
+
+def test_every_link_to_a_folder_has_its_arrays(tmp_path: Path):
+    group = zarr.open_group(str(tmp_path / "g"), mode="w")
+    group.create_array("run/deep/v", data=np.arange(4.0), chunks=(2,))
+    (tmp_path / "g" / "latest").symlink_to("run")
+    (tmp_path / "g" / "run" / "deep" / "back").symlink_to("..")
+    found = members_of(zarr.open_group(str(tmp_path / "g"), mode="r"))
+    assert [one.path for one in found] == ["latest/deep/v", "run/deep/v"]

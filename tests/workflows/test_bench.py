@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 from chunkfold.errors import DeviceError
 from chunkfold.kernels.bench.measure import bench_kernels
 from chunkfold.workflows.cli import bench_command
+
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 
 def test_ladder_prints_a_table_and_draws(tmp_path: Path, command: Callable):
@@ -41,6 +44,16 @@ def test_rows_that_were_measured_before_a_device_failed_are_printed(here, monkey
     assert code == 2
     assert "the device is gone" in said
     assert "int32" in out
+
+
+def test_a_peer_that_is_not_installed_is_named_with_its_extra(here, monkeypatch):
+    monkeypatch.setattr(bench_command, "find_spec", lambda _: None)
+    words = ("--mib", "1", "--rounds", "1", "--op", "sum", "--dtype", "int32")
+    code, _, said = here("bench", "kernels", "cpu", *words)
+    assert code == 0
+    assert "ReductionKernel needs the extra 'bench'" in said
+    extras = tomllib.loads(PROJECT.read_text())["project"]["optional-dependencies"]
+    assert any(one.startswith("mako") for one in extras["bench"])
 
 
 def test_transfer_prints_every_way_and_draws(tmp_path: Path, command: Callable):

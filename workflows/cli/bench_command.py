@@ -115,7 +115,7 @@ def kernels(
     else:
         _print_kernels(rows, mib)
         if find_spec("mako") is None:
-            err.print(f"{REDUCTION_KERNEL} needs the extra 'plot'", markup=False)
+            err.print(f"{REDUCTION_KERNEL} needs the extra 'bench'", markup=False)
         for device_spec, nbytes in faster.items():
             said = "at no size up to" if nbytes is None else f"from {size_text(nbytes)} on, up to"
             most = size_text(CROSSOVER_BYTES[1])

@@ -207,7 +207,7 @@ def write_transformation(
                 packing=packing_of(opened) if options.mask_and_scale else None,
                 name=name,
                 finish=partial(_finish, along),
-                told=[made.how, change.digest()],
+                told=[] if options.ledger is None else [made.how, change.digest()],
                 overwrite=overwrite,
                 ledger=options.ledger,
                 trust_ledger=options.trust_ledger,

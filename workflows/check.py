@@ -177,7 +177,7 @@ class Archive:
         weighed = [
             replace(one, error=one.kind in self.failing) for one in found if one.kind in self.kept
         ]
-        return Soundness(self.name, tuple(looked_at), sorted_findings(weighed, tuple(MEANINGS)))
+        return Soundness(self.name, tuple(looked_at), sorted_findings(weighed))
 
     def _called(self, name: str, pattern: str) -> bool:
         return is_called(name, pattern, self.name)

@@ -11,7 +11,7 @@ import numpy as np
 from chunkfold.plural import counted
 from chunkfold.units import size_text
 from chunkfold.workflows.as_json import jsonable
-from chunkfold.workflows.finding_kinds import UNREAD, FindingKind
+from chunkfold.workflows.finding_kinds import MEANINGS, UNREAD, FindingKind
 
 
 @dataclass(frozen=True)
@@ -129,6 +129,7 @@ def counts_of(states: np.ndarray) -> dict[str, int]:
     return {kinds[n - 1] if n else "sound": int(counts[n]) for n in np.flatnonzero(counts)}
 
 
-def sorted_findings(found: Sequence[Finding], order: Sequence[FindingKind]) -> tuple[Finding, ...]:
-    """Put errors first, and kinds in an order; those of a kind stay in theirs."""
+def sorted_findings(found: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Put errors first, then arrays and kinds in order; those of a kind stay in theirs."""
+    order = tuple(MEANINGS)
     return tuple(sorted(found, key=lambda one: (not one.error, one.name, order.index(one.kind))))

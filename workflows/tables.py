@@ -65,8 +65,13 @@ def _utf8(name: str) -> str:
 
 def write_csv(path: Path, reduced: Mapping[str, Results]) -> None:
     """Write a table as CSV: a header, then a row for each output; what is not there is empty."""
+    csv_file(path, columns(reduced))
+
+
+def csv_file(path: Path, made: Mapping[str, np.ndarray]) -> None:
+    """Write columns of equal length to a file, as CSV."""
     with path.open("w", newline="", encoding="utf-8") as file:
-        csv_table(file, columns(reduced))
+        csv_table(file, made)
 
 
 def csv_table(file: TextIO, made: Mapping[str, np.ndarray]) -> None:

@@ -14,7 +14,7 @@ from chunkfold.workflows.outputs import check_output, refuse_sources, staged
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.regions import measured_regions, measuring_regions
 from chunkfold.workflows.results import regions_json
-from chunkfold.workflows.tables import check_table, csv_table, parquet_table
+from chunkfold.workflows.tables import check_table, csv_file, csv_table, parquet_table
 
 _FORMATS = (".csv", ".parquet", ".json")
 
@@ -75,8 +75,7 @@ def regions_command(
         if out.endswith(".parquet"):
             parquet_table(path, found.columns)
         elif out.endswith(".csv"):
-            with path.open("w", newline="", encoding="utf-8") as file:
-                csv_table(file, found.columns)
+            csv_file(path, found.columns)
         else:
             path.write_text(json_text(regions_json(found)) + "\n")
     if not quiet:

@@ -76,9 +76,10 @@ mutants: $(TESTED) ## 5,000 damaged stores: the right number or one sentence, in
 test-image: $(TESTED) ## Build the container image and run the demo in it: root, buildah, podman, debootstrap
 	@$(BIN)/python -m pytest -m image tests/real/test_image.py
 
-lint: $(TESTED) ## Check style
+lint: $(TESTED) ## Check style, and that the drawing of the rooms is the code's
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/python docs/rooms.py --check
 
 format: $(TESTED) ## Mend style
 	@$(BIN)/ruff check --fix .
@@ -95,8 +96,7 @@ typecheck: $(TESTED) typing ## Check types
 	@$(BIN)/mypy -p chunkfold
 
 # Links to the pages, laid out as here, so that they may link to each other the same way.
-docs: $(VENV)/.docs typing ## Build the documentation, every link and drawing checked, into build/site
-	@$(BIN)/python docs/rooms.py --check
+docs: $(VENV)/.docs typing ## Build the documentation, every link checked, into build/site
 	@mkdir -p build/docs
 	@find build/docs -type l -delete
 	@ln -s $(CURDIR)/README.md $(CURDIR)/CHANGELOG.md $(CURDIR)/CONTRIBUTING.md $(CURDIR)/docs \

@@ -153,6 +153,8 @@ class Reductions:
     idxmin = _place("argmin", "minima")
     idxmax = _place("argmax", "maxima")
 
+    @traceback_cut
+    @_documented
     def quantile(
         self,
         q: float | Sequence[float],
@@ -178,8 +180,6 @@ class Reductions:
         weights = given.get("weights") is not None
         found = self.reduce(quantile(q, method=method, rtol=rtol, weights=weights), dim, **given)
         return found if np.ndim(q) else found.assign_coords(quantile=float(np.asarray(q)))
-
-    quantile = traceback_cut(_documented(quantile))
 
     def _at(self, op: str, dim: Hashable, given: dict[str, Any]) -> Any:
         """Return the coordinate of an axis at the positions that a reduction gives."""

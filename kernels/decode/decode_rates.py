@@ -97,7 +97,7 @@ def _device_rate(opened: DeviceContext, codec: str, stored: Sequence[bytes]) -> 
     while True:
         # The same places many times: few bytes are uploaded, as many decoded as of a leaf.
         given = np.resize(places, count), np.resize(sizes, count)
-        chunks = StoredChunks(*given, CodecChain(codec), _NBYTES, 1, None)
+        chunks = StoredChunks(*given, CodecChain(codec), _NBYTES, 1, None, b"\0")
         try:
             with device_errors(opened.device, "measuring how fast it decodes"):
                 region = cl.Buffer(opened.context, cl.mem_flags.READ_WRITE, count * _NBYTES)

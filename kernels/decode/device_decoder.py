@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from threading import Lock
@@ -17,7 +17,12 @@ from chunkfold.kernels.decode.codec_chain import CODECS, CodecChain, Filter
 from chunkfold.kernels.decode.decode_trial import ChunkCodec, DecodeStage, tried
 from chunkfold.kernels.decode.filter_kernel import FilterKernel
 from chunkfold.kernels.decode.lz4 import Lz4
-from chunkfold.kernels.decode.stored_chunks import ALIGNED, Boxes, StoredChunks, in_places
+from chunkfold.kernels.decode.stored_chunks import (
+    ALIGNED,
+    StoredChunks,
+    in_places,
+    one_behind_another,
+)
 from chunkfold.kernels.decode.workspace import DeviceChunks, Workspace
 from chunkfold.kernels.decode.zstd import Zstd
 from chunkfold.kernels.program.device_context import DeviceContext
@@ -47,6 +52,30 @@ class DeviceDecoder:
         """Return the buffer that chunks are to be brought into; raises as `decode`."""
         return self._workspace.room("stored", chunks.stored_bytes)
 
+    def bring(
+        self, contents: Iterable[tuple[int, memoryview]], chunks: StoredChunks
+    ) -> StoredChunks:
+        """Bring chunks from the host's memory, as they come; raises as `decode`.
+
+        Parameters
+        ----------
+        contents
+            Yields the number of a chunk, and its bytes, no more than `chunks.sizes` has for it.
+
+        Returns
+        -------
+        The chunks with the sizes of those that came; the others are not stored.
+        """
+        buffer, sizes = self.room_for(chunks), np.zeros_like(chunks.sizes)
+        for number, content in contents:
+            self._workspace.upload(content, buffer, int(chunks.places[number]))
+            sizes[number] = len(content)
+        return chunks._replace(sizes=sizes)
+
+    def uploaded_s(self) -> float:
+        """Return the seconds that `bring` took by the device's clock since this was last asked."""
+        return self._workspace.uploaded_s()
+
     def decode(self, chunks: StoredChunks, region: cl.Buffer, after: Sequence[cl.Event]) -> bool:
         """Decode chunks that were brought into a region, once events are complete.
 
@@ -60,11 +89,18 @@ class DeviceDecoder:
         DeviceError
             If the device fails, or has no room.
         """
-        workspace, stored, places = self._workspace, self.room_for(chunks), chunks.places
+        workspace, stored = self._workspace, self.room_for(chunks)
         workspace.after(after)
         stages = self._stages(chunks.codecs)
         if stages is None:
             return False
+        if not chunks.sizes.all():
+            workspace.fill(region, chunks.fill)
+            chunks = chunks.stored_ones()
+        places = chunks.places
+        if not len(places):
+            workspace.finish()
+            return True
         sizes, given = chunks.codecs.sizes(chunks.nbytes), chunks.sizes
         made = sizes[len(sizes) - len(stages) :]
         straight = chunks.boxes is None and chunks.nbytes % ALIGNED == 0
@@ -103,7 +139,7 @@ class DeviceDecoder:
         self, decoded: cl.Buffer, begins: np.ndarray, chunks: StoredChunks, region: cl.Buffer
     ) -> None:
         """Copy boxes from chunks, which begin there, into a region; wait until it is done."""
-        boxes, itemsize = chunks.boxes or _one_behind_another(chunks), chunks.itemsize
+        boxes, itemsize = chunks.boxes or one_behind_another(chunks), chunks.itemsize
         workspace, axes = self._workspace, len(boxes.chunk)
         steps = np.array(
             [
@@ -147,14 +183,6 @@ def room_bytes(codecs: CodecChain, count: int, chunk_bytes: int) -> int:
     buffers = min(stages, len(_BUFFERS)) * count * max(sizes)
     room = _ROOMS.get(codecs.compressor)
     return buffers + (0 if room is None else room(count * sizes[0], sizes[0]))
-
-
-def _one_behind_another(chunks: StoredChunks) -> Boxes:
-    """Return the boxes of chunks that are taken whole, each behind the one before."""
-    count, extent = len(chunks.places), chunks.nbytes // chunks.itemsize
-    number = np.arange(count, dtype=np.int64)
-    boxes = np.column_stack([0 * number, number * extent, 0 * number + extent])
-    return Boxes(boxes, (extent,), (count * extent,))
 
 
 class DeviceDecoders:

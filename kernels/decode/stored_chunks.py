@@ -32,18 +32,40 @@ class StoredChunks(NamedTuple):
     places: np.ndarray
     """Where each begins in a buffer, multiples of `ALIGNED`, int64, ascending."""
     sizes: np.ndarray
-    """Stored bytes of each."""
+    """Stored bytes of each, or the most that it may have; 0: it is not stored."""
     codecs: CodecChain
     nbytes: int
     """Decoded bytes of each chunk."""
     itemsize: int
     boxes: Boxes | None
     """None: chunks are taken whole, one behind another."""
+    fill: bytes
+    """The element that stands for chunks that are not stored."""
 
     @property
     def stored_bytes(self) -> int:
         """Bytes of the buffer that they are in."""
         return int(self.places[-1] + self.sizes[-1])
+
+    def stored_ones(self) -> StoredChunks:
+        """Return those that are stored, with the boxes that they are in."""
+        stored = self.sizes > 0
+        if stored.all():
+            return self
+        boxes = self.boxes or one_behind_another(self)
+        return self._replace(
+            places=self.places[stored],
+            sizes=self.sizes[stored],
+            boxes=boxes._replace(boxes=boxes.boxes[stored]),
+        )
+
+
+def one_behind_another(chunks: StoredChunks) -> Boxes:
+    """Return the boxes of chunks that are taken whole, each behind the one before."""
+    count, extent = len(chunks.places), chunks.nbytes // chunks.itemsize
+    number = np.arange(count, dtype=np.int64)
+    boxes = np.column_stack([0 * number, number * extent, 0 * number + extent])
+    return Boxes(boxes, (extent,), (count * extent,))
 
 
 def in_places(sizes: np.ndarray) -> np.ndarray:

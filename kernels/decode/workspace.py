@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels.fold.staging import pinned
-from chunkfold.kernels.fold.waiting import wait_watched
+from chunkfold.kernels.fold.waiting import wait, wait_watched
 from chunkfold.kernels.program.device_context import DeviceContext, device_errors
 
+_SLOT_BYTES, _SLOTS = 4 << 20, 2
+"""Slots that uploads pass through: one is filled while the other is uploaded."""
 PADDING = 64
 """Bytes behind what a buffer holds: kernels read whole words."""
 
@@ -31,6 +35,14 @@ class DeviceChunks(NamedTuple):
     """Decoded bytes of every chunk, or of each."""
 
 
+@dataclass
+class _Slot:
+    """Pinned memory, and its last upload."""
+
+    memory: np.ndarray
+    upload: cl.Event | None = None
+
+
 class Workspace:
     """Buffers that grow, by name; one thread uses them at a time."""
 
@@ -39,6 +51,9 @@ class Workspace:
         self.queue = opened.queue()
         self._buffers: dict[str, cl.Buffer] = {}
         self._pinned: dict[str, np.ndarray] = {}
+        self._slots: deque[_Slot] = deque()
+        """The one that was used longest ago first."""
+        self._uploaded_ns = 0
 
     def room(self, name: str, nbytes: int) -> cl.Buffer:
         """Return a buffer of at least so many bytes; what it held is lost if it grows.
@@ -82,6 +97,61 @@ class Workspace:
         """Enqueue an upload of pinned values, which stay as they are until `read` returns."""
         with device_errors(self.opened.device, "decoding"):
             cl.enqueue_copy(self.queue, buffer, values, is_blocking=False)
+
+    def fill(self, buffer: cl.Buffer, element: bytes) -> None:
+        """Enqueue that a buffer is filled with an element."""
+        whole = buffer.size - buffer.size % len(element)
+        with device_errors(self.opened.device, "decoding"):
+            cl.enqueue_fill_buffer(self.queue, buffer, element, 0, whole)
+
+    def upload(self, content: memoryview, buffer: cl.Buffer, place: int) -> None:
+        """Copy bytes to pinned memory, and enqueue their upload to a place in a buffer.
+
+        Raises
+        ------
+        DeviceError
+            If the device fails.
+        """
+        for begin in range(0, len(content), _SLOT_BYTES):
+            piece = np.frombuffer(content[begin : begin + _SLOT_BYTES], np.uint8)
+            slot = self._next_slot()
+            slot.memory[: len(piece)] = piece
+            with device_errors(self.opened.device, f"uploading {len(piece)} bytes"):
+                slot.upload = cl.enqueue_copy(
+                    self.queue,
+                    buffer,
+                    slot.memory[: len(piece)],
+                    dst_offset=place + begin,
+                    is_blocking=False,
+                )
+                self.queue.flush()
+
+    def uploaded_s(self) -> float:
+        """Wait for uploads; return their seconds by the device's clock since this was last asked.
+
+        It raises as `upload`.
+        """
+        for slot in self._slots:
+            self._complete(slot)
+        taken, self._uploaded_ns = self._uploaded_ns, 0
+        return taken / 1e9
+
+    def _next_slot(self) -> _Slot:
+        """Return a slot whose last upload is complete."""
+        if len(self._slots) < _SLOTS:
+            with device_errors(self.opened.device, f"allocating {_SLOT_BYTES} bytes to decode"):
+                slot = _Slot(pinned(self.opened, self.queue, _SLOT_BYTES))
+        else:
+            slot = self._slots.popleft()
+            self._complete(slot)
+        self._slots.append(slot)
+        return slot
+
+    def _complete(self, slot: _Slot) -> None:
+        if slot.upload is not None:
+            wait(self.opened.device, slot.upload, "an upload")
+            self._uploaded_ns += slot.upload.profile.end - slot.upload.profile.start
+            slot.upload = None
 
     def read(self, buffer: cl.Buffer, values: np.ndarray) -> None:
         """Wait for all that was enqueued, and read pinned values back."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,6 +10,14 @@ import numpy as np
 
 UNKNOWN = -1
 """A size, or a time, that nothing is known of."""
+
+
+Contents = Generator[tuple[int, memoryview]]
+"""Brings chunks that are in no file: yields the number of each, and its bytes."""
+
+
+class NotFed(Exception):  # noqa: N818 # it is no error of the user's: others read with more care
+    """Bytes could not be read as it was planned."""
 
 
 class Runs(NamedTuple):

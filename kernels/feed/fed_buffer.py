@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 
 import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels.decode.device_decoder import DeviceDecoders
 from chunkfold.kernels.decode.stored_chunks import StoredChunks
-from chunkfold.kernels.feed.commands import Runs
-from chunkfold.kernels.feed.feeder import Feeder, NotFed
+from chunkfold.kernels.feed.commands import Contents, NotFed, Runs
+from chunkfold.kernels.feed.feeder import Feeder
 from chunkfold.kernels.fold.staging import StagedInputs, pinned
 from chunkfold.kernels.fold.waiting import wait
 from chunkfold.kernels.program.device_context import DeviceContext, device_errors
@@ -66,25 +67,36 @@ class FedBuffer:
         self._uploaded_s += feeder.uploaded_s()
         return True
 
-    def decode_from_files(self, runs: Runs, chunks: StoredChunks) -> bool:
-        """Decode chunks that runs of files bring into the buffer; False if the host is to do it.
+    def decode(self, stored: Runs | Contents, chunks: StoredChunks) -> bool:
+        """Decode chunks into the buffer; return False if the host is to do it.
 
-        So it is of files that are not as they were planned, and of chunks that the device refuses.
+        The host decodes files that are not as they were planned, and chunks that the device
+        refuses.
+
+        Parameters
+        ----------
+        stored
+            Where chunks are in files; or a generator that brings them, as `DeviceDecoder.bring`.
 
         Raises
         ------
         DeviceError
             If the device fails.
         """
-        feeder = self._feeder()
         try:
             with self._decoders.borrowed() as decoder:
-                feeder.feed(runs, decoder.room_for(chunks))
+                if isinstance(stored, Runs):
+                    feeder = self._feeder()
+                    feeder.feed(stored, decoder.room_for(chunks))
+                    self._uploaded_s += feeder.uploaded_s()
+                else:
+                    with closing(stored):
+                        chunks = decoder.bring(stored, chunks)
+                    self._uploaded_s += decoder.uploaded_s()
                 done = decoder.decode(chunks, self._buffer, self._before())
         except NotFed:
             return False
         self._upload = None
-        self._uploaded_s += feeder.uploaded_s()
         return done
 
     def begin(self) -> np.ndarray:

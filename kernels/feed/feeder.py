@@ -14,7 +14,7 @@ import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels.errors import DeviceError
-from chunkfold.kernels.feed.commands import Commands, Runs, commands_of
+from chunkfold.kernels.feed.commands import Commands, NotFed, Runs, commands_of
 from chunkfold.kernels.feed.native import CommandList, FeedOutcome, Native, native
 from chunkfold.kernels.fold.staging import pinned
 from chunkfold.kernels.fold.waiting import wait
@@ -35,10 +35,6 @@ _REASONS = {
     7: "it ends at {:,}",
 }
 _DEVICE = 8
-
-
-class NotFed(Exception):  # noqa: N818 # it is no error of the user's: others read with more care
-    """A run of bytes could not be read as it was planned."""
 
 
 class _ThreadResources(NamedTuple):

@@ -71,16 +71,6 @@ class StagingBuffer:
         """Wait until the last fold of it has completed; raises as `begin`."""
         self.drain()
 
-    def feed_from_files(self, runs: object) -> bool:
-        """Return False: it is filled by whoever reads."""
-        del runs
-        return False
-
-    def decode_from_files(self, runs: object, chunks: object) -> bool:
-        """Return False: it is filled by whoever reads."""
-        del runs, chunks
-        return False
-
     def upload(self, nbytes: int) -> None:
         """Do nothing: `commit` hands its memory over."""
 

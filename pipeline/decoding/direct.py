@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -30,16 +30,19 @@ from chunkfold.decoding.decoder import Decoder
 from chunkfold.decoding.file_runs import runs_of_region
 from chunkfold.decoding.filters import filters_bytes
 from chunkfold.decoding.shards import ABSENT, Shards
-from chunkfold.decoding.wanted_chunks import Wanted, WantedInner, WantedObject, started
+from chunkfold.decoding.wanted_chunks import (
+    DirectRegion,
+    Wanted,
+    WantedInner,
+    WantedObject,
+    wanted_objects,
+)
 from chunkfold.errors import ChunkfoldError, unreadable
 from chunkfold.kernels.decode.codec_chain import Filter
 from chunkfold.kernels.feed.commands import UNKNOWN, Runs
 from chunkfold.stores.expected import Expected
 from chunkfold.stores.objects import LocalObjects, Objects, Span, StoredObject, scratch
-from chunkfold.stores.remote import RemoteObjects
 
-DirectRegion = tuple[Sequence[slice], Expected | None]
-"""A box of an array, and what is known of its objects."""
 _NO_SPAN = (ABSENT, ABSENT)
 """Where an index says that a chunk is not stored."""
 
@@ -157,15 +160,7 @@ class Direct:
         ChangedError
             If an object is not the one that is known.
         """
-        wanted = (
-            (WantedObject(self, name, place, self.key(place), source, known), within)
-            for region, known in regions
-            for place, source, within in cells_of(region, self.object_shape)
-        )
-        asked: AbstractContextManager[Iterator[Wanted]] = nullcontext(wanted)
-        if isinstance(self.objects, RemoteObjects):
-            asked = started(self.objects, wanted)
-        with asked as objects:
+        with wanted_objects(self, name, regions) as objects:
             yield from self._each_of(name, objects, out)
 
     def _each_of(self, name: str, objects: Iterator[Wanted], out: Out) -> Iterator[None]:

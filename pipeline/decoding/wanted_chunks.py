@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakSet
@@ -22,6 +22,8 @@ from chunkfold.stores.requests import PendingResponse
 if TYPE_CHECKING:
     from chunkfold.decoding.direct import Direct
 
+DirectRegion = tuple[Sequence[slice], Expected | None]
+"""A box of an array, and what is known of its objects."""
 _STARTED = 256
 """Most objects that are requested before the first of them is decoded."""
 
@@ -114,8 +116,22 @@ Wanted = tuple[WantedObject, tuple[slice, ...]]
 """An object, and the place of its taken part in the region."""
 
 
+def wanted_objects(
+    of: Direct, name: str, regions: Iterable[DirectRegion]
+) -> AbstractContextManager[Iterator[Wanted]]:
+    """Return the objects of regions in turn; those behind a network are requested."""
+    wanted = (
+        (WantedObject(of, name, place, of.key(place), source, known), within)
+        for region, known in regions
+        for place, source, within in cells_of(region, of.object_shape)
+    )
+    if isinstance(of.objects, RemoteObjects):
+        return _started(of.objects, wanted)
+    return nullcontext(wanted)
+
+
 @contextmanager
-def started(objects: RemoteObjects, wanted: Iterator[Wanted]) -> Iterator[Iterator[Wanted]]:
+def _started(objects: RemoteObjects, wanted: Iterator[Wanted]) -> Iterator[Iterator[Wanted]]:
     """Request remote objects before their turn comes.
 
     At its end, also by an error, all pending responses are closed, those that were taken and not

@@ -135,7 +135,7 @@ def _why_unknown(sources: Sequence[Source]) -> str:
     known = ", ".join(CODECS)
     return next(
         (
-            f"{source.name} is not in local files of {known} chunks, or has other filters"
+            f"{source.name} is no Zarr array of {known} chunks, or has other filters"
             for source in sources
             if source.device_codecs is None and not source.as_it_is
         ),

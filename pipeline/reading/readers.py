@@ -129,7 +129,7 @@ def _fed(
     *,
     on_device: bool,
 ) -> bool:
-    """Bring a region from files straight into a device's memory; return whether that went.
+    """Bring a region as it is stored into a device's memory; return whether that went.
 
     Chunks without codecs are only copied; the device decodes others.
     """
@@ -143,7 +143,7 @@ def _fed(
         return buffer.feed_from_files(runs)
     decodes = on_device or source.as_it_is
     found = source.stored_chunks(region, known, in_turn=read.in_turn) if decodes else None
-    return found is not None and buffer.decode_from_files(*found)
+    return found is not None and buffer.decode(*found)
 
 
 def _decoded(

@@ -14,11 +14,11 @@ import numpy as np
 from chunkfold.axis_cuts import Cells
 from chunkfold.boxes import cut_at, elements_of
 from chunkfold.decoding.decode_units import InTurn
-from chunkfold.decoding.direct import DirectRegion
+from chunkfold.decoding.wanted_chunks import DirectRegion
 from chunkfold.errors import SourceError
 from chunkfold.kernels.decode.codec_chain import CodecChain
 from chunkfold.kernels.decode.stored_chunks import StoredChunks
-from chunkfold.kernels.feed.commands import Runs, joined_runs
+from chunkfold.kernels.feed.commands import Contents, Runs, joined_runs
 from chunkfold.sources.array_source import copied
 from chunkfold.sources.chunk_index import Listing, joined_listings
 from chunkfold.sources.joined_values import common_attributes
@@ -225,7 +225,7 @@ class ConcatenatedSource(Source):
 
     def stored_chunks(
         self, region: Sequence[slice], known: Expected | None, *, in_turn: bool
-    ) -> tuple[Runs, StoredChunks] | None:
+    ) -> tuple[Runs | Contents, StoredChunks] | None:
         """Return which stored chunks a device is to decode, of a region in one part."""
         (number, _, cut), *others = self._cut(region)
         part, own = self._part(number), self._known(number, known)

@@ -13,12 +13,12 @@ from chunkfold.axis_cuts import Cells
 from chunkfold.boxes import region_shape
 from chunkfold.kernels.decode.codec_chain import CodecChain
 from chunkfold.kernels.decode.stored_chunks import StoredChunks
-from chunkfold.kernels.feed.commands import Runs
+from chunkfold.kernels.feed.commands import Contents, Runs
 from chunkfold.stores.expected import Expected
 
 if TYPE_CHECKING:
     from chunkfold.decoding.decode_units import InTurn
-    from chunkfold.decoding.direct import DirectRegion
+    from chunkfold.decoding.wanted_chunks import DirectRegion
     from chunkfold.sources.chunk_index import Listing
 
 
@@ -259,12 +259,12 @@ class Source(ABC):
 
     @property
     def device_codecs(self) -> CodecChain | None:
-        """The codecs of its chunks, if they are in local files and devices can decode them."""
+        """The codecs of its chunks, if devices can decode them."""
         return None
 
     def stored_chunks(
         self, region: Sequence[slice], known: Expected | None, *, in_turn: bool
-    ) -> tuple[Runs, StoredChunks] | None:
+    ) -> tuple[Runs | Contents, StoredChunks] | None:
         """Return which stored chunks a device is to decode for a region; as `file_runs`."""
         del region, known, in_turn
         return None

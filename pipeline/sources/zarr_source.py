@@ -13,10 +13,11 @@ from chunkfold.axis_cuts import Cells
 from chunkfold.decoding.codec_metadata import refuse_code
 from chunkfold.decoding.decode_units import InTurn
 from chunkfold.decoding.device_chunks import device_codecs, stored_chunks
-from chunkfold.decoding.direct import Direct, DirectRegion
+from chunkfold.decoding.direct import Direct
+from chunkfold.decoding.wanted_chunks import DirectRegion
 from chunkfold.kernels.decode.codec_chain import CodecChain
 from chunkfold.kernels.decode.stored_chunks import StoredChunks
-from chunkfold.kernels.feed.commands import Runs
+from chunkfold.kernels.feed.commands import Contents, Runs
 from chunkfold.settings import StorageOptions
 from chunkfold.sources import zarr_arrays
 from chunkfold.sources.array_source import copied
@@ -278,15 +279,14 @@ class ZarrSource(Source):
 
     @property
     def device_codecs(self) -> CodecChain | None:
-        """The codecs of its chunks, if they are in local files and devices can decode them."""
-        return None if self.direct is None else device_codecs(self.direct)
+        """The codecs of its chunks, if devices can decode them."""
+        return device_codecs(self.direct)
 
     def stored_chunks(
         self, region: Sequence[slice], known: Expected | None, *, in_turn: bool
-    ) -> tuple[Runs, StoredChunks] | None:
+    ) -> tuple[Runs | Contents, StoredChunks] | None:
         """Return which stored chunks a device is to decode for a region, if it can."""
-        own = self.direct
-        return None if own is None else stored_chunks(own, region, known, in_turn=in_turn)
+        return stored_chunks(self.direct, self.name, region, known, in_turn=in_turn)
 
     def each(self, regions: Iterable[DirectRegion], out: InTurn) -> Iterator[None]:
         """Decode regions in turn, where `in_turn` allows it, and stop as `Direct.each` does.

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple, cast
 
 from chunkfold.decoding.decode_units import InTurn, ahead
-from chunkfold.decoding.direct import DirectRegion
+from chunkfold.decoding.wanted_chunks import DirectRegion
 from chunkfold.errors import ChunkError, ChunkfoldError, DeviceError
 from chunkfold.grid import Taken
 from chunkfold.kernels import Fold, Partial

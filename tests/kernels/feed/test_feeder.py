@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from chunkfold.kernels import Device, DeviceContext
 from chunkfold.kernels.errors import DeviceError
-from chunkfold.kernels.feed.commands import UNKNOWN, Runs, commands_of
-from chunkfold.kernels.feed.feeder import Feeder, NotFed
+from chunkfold.kernels.feed.commands import UNKNOWN, NotFed, Runs, commands_of
+from chunkfold.kernels.feed.feeder import Feeder
 from chunkfold.kernels.feed.native import CommandList, FeedOutcome
 
 WAYS = ["native", "python"]

@@ -198,7 +198,7 @@ def test_what_filters_are_undone_into_has_room(tmp_path: Path):
     ("own_memory", "codec", "said"),
     [
         (False, zarr.codecs.ZstdCodec(), "decode is 'device', but devices share the host's memory"),
-        (True, zarr.codecs.GzipCodec(), "z is not in local files of zstd, blosc, lz4 chunks"),
+        (True, zarr.codecs.GzipCodec(), "z is no Zarr array of zstd, blosc, lz4 chunks"),
     ],
 )
 def test_what_devices_cannot_decode_is_refused_if_they_are_to(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,10 @@ import pytest
 import zarr
 from numcodecs import LZ4, Blosc, Delta, FixedScaleOffset, Shuffle
 from numcodecs import zstd as codec
+from obstore.store import LocalStore as LocalByObstore
 from zarr.codecs import BloscCodec, BytesCodec
 from zarr.codecs import numcodecs as within_format_3
+from zarr.storage import ObjectStore
 
 import chunkfold as cf
 from chunkfold.kernels.cache.entries import write_entry
@@ -25,6 +28,7 @@ from chunkfold.kernels.tuning.decode_request import DecodeRequest
 from chunkfold.planning.workers import host_cores
 from chunkfold.worker.worker_device import WorkerDevice
 from tests.pipeline.reading.test_fed import QUESTIONS, SHAPE, wild
+from tests.web import served
 
 # Python feeds devices with the same bytes: `test_fed`.
 pytestmark = pytest.mark.parametrize("owned", ["native"], indirect=True)
@@ -97,7 +101,7 @@ FILTERED = {
 def counted(monkeypatch) -> dict[str, int]:
     """Count reads that the device decoded, that it refused, and that the host decoded."""
     counts = {"by device": 0, "refused": 0, "by host": 0}
-    on_device, begin = FedBuffer.decode_from_files, FedBuffer.begin
+    on_device, begin = FedBuffer.decode, FedBuffer.begin
 
     def noted(self: FedBuffer, *given: object) -> bool:
         done = on_device(self, *given)  # type: ignore[arg-type]
@@ -108,7 +112,7 @@ def counted(monkeypatch) -> dict[str, int]:
         counts["by host"] += 1
         return begin(self)
 
-    monkeypatch.setattr(FedBuffer, "decode_from_files", noted)
+    monkeypatch.setattr(FedBuffer, "decode", noted)
     monkeypatch.setattr(FedBuffer, "begin", begun)
     return counts
 
@@ -193,8 +197,9 @@ def test_chunks_that_are_not_stored_are_fill(
     path = stored(tmp_path / "a", chunks=(8, 20, 500), shards=shards, fill_value=7)
     array, wanted = zarr.open_array(path), values()
     array[16:24, 20:40] = wanted[16:24, 20:40] = 7
-    np.testing.assert_array_equal(cf.reduce(path, "max", axis=0), wanted.max(0))
-    assert counted["by host"] >= 1
+    np.testing.assert_array_equal(cf.reduce(path, "min", axis=0), wanted.min(0))
+    assert counted["by device"]
+    assert not counted["by host"]
 
 
 def test_a_frame_that_the_device_refuses_is_decoded_by_the_host(
@@ -249,7 +254,7 @@ def test_filters_that_devices_would_undo_otherwise_are_left_to_the_host(
     assert cf.reduce(path, "max") == zarr.open_array(path)[...].max()
     assert not counted["by device"]
     assert not counted["refused"]
-    with pytest.raises(cf.PlanError, match=r"a is not in local files of .* or has other filters"):
+    with pytest.raises(cf.PlanError, match=r"a is no Zarr array of .* or has other filters"):
         cf.reduce(path, "max", decode="device")
 
 
@@ -261,7 +266,7 @@ def test_the_host_decodes_what_devices_cannot(
     path = stored(tmp_path / "a", chunks=(8, 60, 500), compressors=codec)
     assert cf.reduce(path, "max") == values().max()
     assert not counted["refused"]
-    with pytest.raises(cf.PlanError, match="a is not in local files of zstd, blosc, lz4 chunks"):
+    with pytest.raises(cf.PlanError, match="a is no Zarr array of zstd, blosc, lz4 chunks"):
         cf.reduce(path, "max", decode="device")
 
 
@@ -273,3 +278,79 @@ def test_the_host_decodes_where_the_device_has_no_room(
     assert cf.reduce(path, "max") == values().max()
     assert not counted["by device"]
     assert counted["by host"]
+
+
+@pytest.fixture(params=["listed", "not listed"])
+def remote(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], object]]:
+    """Open the array "a" of this folder, behind a store of objects or a web server."""
+    if request.param == "listed":
+        store = ObjectStore(LocalByObstore(tmp_path), read_only=True)
+        yield lambda: zarr.open_array(store, path="a", mode="r")
+    else:
+        with served(tmp_path) as web:
+            yield lambda: f"{web.url}/a"
+
+
+@pytest.mark.parametrize("layout", ["edges", "shards"])
+def test_chunks_behind_a_network_are_decoded_by_the_device(
+    owned: WorkerDevice, tmp_path: Path, counted, remote, layout: str
+):
+    path = stored(tmp_path / "a", **LAYOUTS[layout])
+    part = slice(3, 37), slice(None), slice(10, 490)
+    found = cf.reduce(remote(), ["sum", "max"], axis=1, selection=part)
+    wanted = cf.reduce(zarr.open_array(path)[...], ["sum", "max"], axis=1, selection=part)
+    for name, one in found.items():
+        np.testing.assert_array_equal(one, wanted[name])
+    assert counted["by device"]
+    assert not counted["refused"]
+
+
+@pytest.mark.parametrize("shards", [None, (8, 60, 500)])
+def test_chunks_that_are_not_stored_behind_a_network_are_fill(
+    owned: WorkerDevice, tmp_path: Path, counted, remote, shards: object
+):
+    path = stored(tmp_path / "a", chunks=(8, 20, 500), shards=shards, fill_value=7)
+    array, wanted = zarr.open_array(path), values()
+    array[16:24, 20:40] = wanted[16:24, 20:40] = 7
+    run = cf.submit(remote(), "min", axis=0)
+    np.testing.assert_array_equal(run.result(), wanted.min(0))
+    assert counted["by device"]
+    assert not counted["by host"]
+
+
+def test_a_refused_frame_behind_a_network_is_decoded_by_the_host(
+    owned: WorkerDevice, tmp_path: Path, counted, remote
+):
+    path = stored(tmp_path / "a", chunks=(8, 60, 500))
+    elements = values()[16:24].tobytes()
+    half = len(elements) // 2
+    frames = zstd_frame(elements[:half]) + zstd_frame(elements[half:])
+    (path / "c" / "2" / "0" / "0").write_bytes(frames)
+    assert cf.reduce(remote(), "max") == values().max()
+    assert counted["refused"] == 1
+    assert counted["by host"] == 1
+
+
+@pytest.mark.parametrize("shards", [None, (8, 60, 500)])
+def test_a_damaged_chunk_behind_a_network_is_told_as_the_host_does(
+    owned: WorkerDevice, tmp_path: Path, counted, remote, shards: object
+):
+    path = stored(tmp_path / "a", chunks=(8, 60, 500), shards=shards)
+    chunk = path / "c" / "2" / "0" / "0"
+    content = chunk.read_bytes()
+    for damaged in (content[:99], b"", content[:5] + bytes(40) + content[45:]):
+        chunk.write_bytes(damaged)
+        with pytest.raises(cf.ChunkError) as on_device:
+            cf.reduce(remote(), "max")
+        with pytest.raises(cf.ChunkError) as on_host:
+            cf.reduce(remote(), "max", decode="host")
+        assert str(on_device.value) == str(on_host.value)
+    assert counted["by host"]
+
+
+def test_faults_of_a_server_pass(owned: WorkerDevice, tmp_path: Path, counted):
+    stored(tmp_path / "a", chunks=(8, 60, 500))
+    with served(tmp_path, failing=lambda path, before: "" if before else "503") as web:
+        assert cf.reduce(f"{web.url}/a", "max") == values().max()
+    assert counted["by device"]
+    assert not counted["by host"]

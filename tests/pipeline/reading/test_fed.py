@@ -136,8 +136,8 @@ def test_chunks_that_are_not_stored_are_fill(owned: WorkerDevice, tmp_path: Path
     (path / "c" / "2" / "1" / "0").unlink()
     values = wild()
     values[16:24, 20:40] = 7
-    np.testing.assert_array_equal(cf.reduce(path, "max", axis=0), values.max(0))
-    assert counted["decoded"]
+    np.testing.assert_array_equal(cf.reduce(path, "min", axis=0), values.min(0))
+    assert not counted["decoded"]
 
 
 @pytest.mark.parametrize("do", ["cut", "longer", "empty", "a folder"])

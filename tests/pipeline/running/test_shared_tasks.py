@@ -189,16 +189,19 @@ def test_a_cancelled_run_lets_go_of_all(client: Client, tmp_path: Path):
     assert len(counted.ran) < 18
 
 
-def test_of_tasks_that_tell_nothing_the_scheduler_is_asked(client: Client):
+def test_of_tasks_that_tell_nothing_the_scheduler_is_asked(client: Client, tmp_path: Path):
     """Of a chain whose last result is taken alone, a client hears nothing until it is there."""
 
-    def later(value: Any) -> Any:
-        time.sleep(0.3)
+    def later(value: Any, number: int) -> Any:
+        """Wait until the end of the link before is known."""
+        until = time.monotonic() + 60
+        while not (tmp_path / str(number)).exists() and time.monotonic() < until:
+            time.sleep(0.02)
         return value
 
-    link = dask.delayed(later)(np.array(0))
-    for _ in range(4):
-        link = dask.delayed(later)(link)
+    link = np.array(0)
+    for number in range(5):
+        link = dask.delayed(later)(link, number)
     array = da.from_array(VALUES, chunks=CHUNKS) + da.from_delayed(link, (), VALUES.dtype)
     with dask.config.set({"optimization.fuse.active": False, "chunkfold.workers.ask": "0.05s"}):
         work = Work.of("someone", cf.plan(array, "max"))
@@ -207,6 +210,7 @@ def test_of_tasks_that_tell_nothing_the_scheduler_is_asked(client: Client):
         taken = tasks.before(0, work.scan.tasks.own(0).inputs, lambda: None)
         news, (last,) = 0, taken.values()
         while last.status == "pending":
+            (tmp_path / str(news)).touch()
             news += tasks.went_on()
             time.sleep(0.02)
         tasks.stop()

@@ -24,6 +24,7 @@ _DASHBOARD = "chunkfold.dashboard.address"
 _REQUESTS = "chunkfold.remote.requests"
 REQUESTS = 100
 """Most requests in flight for each host, of all workers of one machine together."""
+NEAR_CORES = "chunkfold.workers.near-cores"
 WORKER_LOSSES = "chunkfold.workers.losses"
 LOSSES = 4
 """Workers that a task may lose before the run ends: the task may be what kills them."""
@@ -145,6 +146,20 @@ def worker_losses() -> int:
         If the setting is no such number.
     """
     return _count(WORKER_LOSSES, LOSSES)
+
+
+def uses_near_cores() -> bool:
+    """Return whether workers keep to the cores near their devices: `chunkfold.workers.near-cores`.
+
+    Raises
+    ------
+    PlanError
+        If the setting is neither true nor false.
+    """
+    given = dask.config.get(NEAR_CORES, True)
+    if not isinstance(given, bool):
+        raise PlanError(f"{NEAR_CORES} is {given!r}; give true or false")
+    return given
 
 
 def dashboard_address() -> str:

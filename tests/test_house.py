@@ -22,10 +22,11 @@ BOUNDS = {
     # what is drawn; arithmetic, files: what results are made into; words, again, report_command: a
     # page of a manifest; tracebacks, progress_shown: what scripts and notebooks show
     # date_parts: selections by them
+    # near_cores: NUMA nodes
     # flags: names of codes
     # runs, ordered_elements: longest runs
     # regions, region_shapes, region_values, regions_command: tables of segmentations; result_texts
-    "modules": 513,
+    "modules": 514,
     "module names that stand twice": 6,
     "functions in two modules": 7,
     "docstrings in dialect": 0,

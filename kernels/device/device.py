@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 import socket
+import struct
 import uuid
 from dataclasses import dataclass
 from functools import cache
@@ -18,7 +19,9 @@ from chunkfold.kernels.device.capabilities import lacks, taken_away
 from chunkfold.kernels.device.loader import entry_point
 
 _VERSION = re.compile(r"OpenCL (?:C )?(\d+)\.(\d+)")
-_UUID_KHR = 0x106A  # CL_DEVICE_UUID_KHR; pyopencl has no name for it
+# pyopencl has no names for these:
+_UUID_KHR = 0x106A  # CL_DEVICE_UUID_KHR
+_PCI_KHR = 0x410F  # CL_DEVICE_PCI_BUS_INFO_KHR
 _ROUNDS_DIVISION = cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 POCL = "Portable Computing Language"
@@ -85,6 +88,9 @@ class Device:
     """(k, n) if this is the k-th of n equal parts of a device."""
     without: frozenset[str] = frozenset()
     """Capabilities that it is used without, whatever it claims."""
+    pci: str = ""
+    """Its PCI address, as Linux writes it ("0000:1b:00.0"); empty if its driver does not tell, and
+    for CPUs."""
 
     @property
     def identity(self) -> str:
@@ -138,6 +144,7 @@ def describe(handle: cl.Device, index: int) -> Device:
     identity = _device_uuid(handle) or str(
         uuid.uuid5(uuid.NAMESPACE_OID, f"{socket.gethostname()}/{platform}/{index}/{handle.name}")
     )
+    pci = "" if kind == "cpu" else _pci(handle)
     return Device(
         platform=platform,
         index=index,
@@ -146,7 +153,7 @@ def describe(handle: cl.Device, index: int) -> Device:
         uuid=identity,
         host=socket.gethostname(),
         boot=_boot_id(),
-        hardware=_hardware(handle, kind, identity),
+        hardware=_hardware(kind, pci) or identity,
         vendor=handle.vendor.strip(),
         driver=handle.driver_version.strip(),
         version=parse_version(handle.version),
@@ -166,6 +173,7 @@ def describe(handle: cl.Device, index: int) -> Device:
         rounds_division=bool(handle.single_fp_config & _ROUNDS_DIVISION),
         most_parts=_most_parts(handle),
         without=taken_away(),
+        pci=pci,
     )
 
 
@@ -214,23 +222,42 @@ def _optional(handle: cl.Device, query: str, default: Any) -> Any:
 
 def _device_uuid(handle: cl.Device) -> str | None:
     """Ask the driver for cl_khr_device_uuid."""
-    if "cl_khr_device_uuid" not in handle.extensions.split():
+    answer = _answer(handle, "cl_khr_device_uuid", _UUID_KHR)
+    return None if answer is None else str(uuid.UUID(bytes=answer))
+
+
+def _answer(handle: cl.Device, extension: str, query: int) -> bytes | None:
+    """Ask for the 16 bytes of an extension; None where the driver lacks it."""
+    if extension not in handle.extensions.split():
         return None
     pointer, number, size = ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t
     ask = entry_point("clGetDeviceInfo", pointer, number, size, pointer, pointer)
     answer = ctypes.create_string_buffer(16)
-    failed = ask(handle.int_ptr, _UUID_KHR, 16, answer, None)
-    return None if failed else str(uuid.UUID(bytes=answer.raw))
+    return None if ask(handle.int_ptr, query, 16, answer, None) else answer.raw
 
 
-def _hardware(handle: cl.Device, kind: str, identity: str) -> str:
-    """Name the hardware behind a device: its PCI address, the host's CPU, else the UUID."""
-    if kind == "cpu":
-        return f"cpu of {socket.gethostname()}"
-    bus, slot = _optional(handle, "pci_bus_id_nv", None), _optional(handle, "pci_slot_id_nv", None)
+def _pci(handle: cl.Device) -> str:
+    """Return the PCI address; empty if the driver does not tell."""
+    answer = _answer(handle, "cl_khr_pci_bus_info", _PCI_KHR)
+    if answer is not None:
+        return pci_address(*struct.unpack("4I", answer))
+    bus, slot = _optional(handle, "pci_bus_id_nv", None), _optional(handle, "pci_slot_id_nv", 0)
     if bus is not None:
-        return f"pci {_optional(handle, 'pci_domain_id_nv', 0)}:{bus}:{slot}"
-    topology = _optional(handle, "topology_amd", None)
-    if topology is not None:
-        return f"pci 0:{topology.bus}:{topology.device}"
-    return identity
+        # A slot is a PCI device and its function (not documented; hwloc reads it so, too).
+        return pci_address(_optional(handle, "pci_domain_id_nv", 0), bus, slot >> 3, slot & 7)
+    found = _optional(handle, "topology_amd", None)
+    return "" if found is None else pci_address(0, found.bus & 0xFF, found.device, found.function)
+
+
+def pci_address(domain: int, bus: int, device: int, function: int) -> str:
+    """Write a PCI address as Linux does.
+
+    >>> pci_address(0, 27, 0, 0)
+    '0000:1b:00.0'
+    """
+    return f"{domain:04x}:{bus:02x}:{device:02x}.{function:x}"
+
+
+def _hardware(kind: str, pci: str) -> str:
+    """Name the hardware behind a device: the host's CPU, or its PCI address if that is known."""
+    return f"cpu of {socket.gethostname()}" if kind == "cpu" else pci and f"pci {pci}"

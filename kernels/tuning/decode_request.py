@@ -44,7 +44,7 @@ class DecodeRequest:
     @property
     def path(self) -> Path:
         """File in which its rates are cached."""
-        device, cores = self.device, len(os.sched_getaffinity(0))
+        device, cores = self.device, os.cpu_count()  # workers may keep to some of them
         key = [
             (device.platform, device.name, device.driver, device.version, device.compute_units),
             (self.codec, _sources(), build_options(device)),

@@ -80,7 +80,7 @@ def worker_options(post: Post, threads: int) -> dict[str, Any]:
         "nthreads": threads,
         "memory_limit": post.memory,
         "resources": {RESOURCE: threads},
-        "plugins": {DevicePlugin(post.device, post.readers)},
+        "plugins": {DevicePlugin(post.device, post.readers, post.cores)},
     }
 
 
@@ -96,7 +96,9 @@ def _refuse_to_spawn_from_a_spawned_process() -> None:
 class LocalOpenCLCluster(LocalCluster):
     """A distributed cluster on this host: worker processes for each OpenCL device.
 
-    Workers that die are started again, for as long as it is open.
+    Workers that die are started again, for as long as it is open. On a host with several NUMA nodes
+    each keeps to the cores near its GPU, unless Dask's configuration says otherwise
+    (`chunkfold.workers.near-cores: false`); this process is left as it is.
 
     Parameters
     ----------

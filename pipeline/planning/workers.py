@@ -12,7 +12,8 @@ from distributed.system import MEMORY_LIMIT
 from chunkfold.errors import DeviceError
 from chunkfold.kernels import Device, split
 from chunkfold.kernels.decode.decode_rates import DecodeRates
-from chunkfold.settings import most_requests
+from chunkfold.near_cores import node_of, numa_nodes, share_cores
+from chunkfold.settings import most_requests, uses_near_cores
 
 THREADS = 2
 """Blocks that a worker runs at once: one reads on while another ends."""
@@ -154,6 +155,8 @@ class Post(NamedTuple):
     """Threads that read and decode for it."""
     memory: int
     """Bytes."""
+    cores: frozenset[int]
+    """Those near its device, to which its threads keep; empty: to none."""
 
 
 def posts(
@@ -162,28 +165,41 @@ def posts(
     """Share a host out to the workers of its devices, so many each, with so many bytes.
 
     A GPU's workers share it: unless it is given how many, they are one for every 8 of the cores
-    that decode for it. A CPU is split, a part for each: one for every 8 of its cores.
+    that decode for it. A CPU is split, a part for each: one for every 8 of its cores. Cores are
+    those near a device, where this host tells which they are.
 
     Raises
     ------
     DeviceError
         If there are to be none.
+    PlanError
+        If the setting `chunkfold.workers.near-cores` is neither true nor false.
     """
     if per_device is not None and not (isinstance(per_device, int) and per_device >= 1):
         raise DeviceError(
             f"workers_per_device is {per_device!r}; give a whole number of at least 1"
         )
-    shares = [_shares(device, host_cores() // len(devices), per_device) for device in devices]
-    workers = sum(map(len, shares))
-    return [
-        Post(
-            f"{own.kind}-{own.identity}" + (f"-{number}" if number and own is device else ""),
-            own,
-            readers_each(workers),
-            memory or memory_each(workers),
-        )
+    nodes, allowed = numa_nodes() if uses_near_cores() else {}, allowed_cores()
+    places = [node_of(device.pci) for device in devices]
+    near = share_cores(places, nodes, allowed)
+    shares = [
+        _shares(device, part.own, per_device) for device, part in zip(devices, near, strict=True)
+    ]
+    manned = [
+        (f"{own.kind}-{own.identity}" + (f"-{number}" if number and own is device else ""), own)
         for device, each in zip(devices, shares, strict=True)
         for number, own in enumerate(each)
+    ]
+    near = share_cores([node_of(own.pci) for _, own in manned], nodes, allowed)
+    return [
+        Post(
+            name,
+            own,
+            _readers(part.own),
+            memory or memory_each(len(manned)),
+            frozenset() if part.cores == allowed else part.cores,
+        )
+        for (name, own), part in zip(manned, near, strict=True)
     ]
 
 
@@ -204,8 +220,13 @@ def slow_by_key(kinds: frozenset[str]) -> bool:
 
 def readers_each(workers: int) -> int:
     """Return the reading threads of each of so many workers of this host."""
+    return _readers(host_cores() // max(1, workers))
+
+
+def _readers(cores: int) -> int:
+    """Return the reading threads of a worker that has so many cores."""
     least, most = READERS
-    return max(least, min(most, host_cores() // max(1, workers)))
+    return max(least, min(most, cores))
 
 
 def memory_each(workers: int) -> int:
@@ -215,4 +236,9 @@ def memory_each(workers: int) -> int:
 
 def host_cores() -> int:
     """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0))
+    return len(allowed_cores())
+
+
+def allowed_cores() -> frozenset[int]:
+    """Return the cores that this process may use."""
+    return frozenset(os.sched_getaffinity(0))

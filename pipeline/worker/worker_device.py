@@ -31,6 +31,7 @@ from chunkfold.kernels import (
 from chunkfold.kernels.decode.decode_rates import DecodeRates
 from chunkfold.kernels.geometry import FOLDS
 from chunkfold.kernels.tuning.decode_request import decode_rates
+from chunkfold.near_cores import keep_to
 from chunkfold.planning.work import Scan
 from chunkfold.planning.workers import by_cores, readers_each
 from chunkfold.reading.readers import Readers
@@ -150,12 +151,15 @@ class WorkerDevice:
 
 
 class DevicePlugin(WorkerPlugin):
-    """Opens a worker's device when the worker starts, and keeps it until it ends."""
+    """Opens a worker's device when the worker starts, and keeps it until it ends.
+
+    A process of its own keeps to `cores` before it has any memory of the device; empty: to none.
+    """
 
     name = PLUGIN
 
-    def __init__(self, device: Device, readers: int) -> None:
-        self.device, self.readers = device, readers
+    def __init__(self, device: Device, readers: int, cores: frozenset[int]) -> None:
+        self.device, self.readers, self.cores = device, readers, cores
         self.owned: WorkerDevice | None = None
         self.failure = ""
 
@@ -166,13 +170,14 @@ class DevicePlugin(WorkerPlugin):
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             # A garbage collection over all imported modules would stop a block.
             gc.freeze()
+            keep_to(self.cores)
         try:
             self.owned = WorkerDevice(DeviceContext(self.device), self.readers)
         except DeviceError as error:
             self.failure = str(error)
 
-    def __reduce__(self) -> tuple[type[DevicePlugin], tuple[Device, int]]:
-        return (DevicePlugin, (self.device, self.readers))
+    def __reduce__(self) -> tuple[type[DevicePlugin], tuple[Device, int, frozenset[int]]]:
+        return (DevicePlugin, (self.device, self.readers, self.cores))
 
 
 _of_process: dict[str, WorkerDevice] = {}

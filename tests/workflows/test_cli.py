@@ -12,16 +12,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import dask
 import numpy as np
 import pytest
 import zarr
 
 import chunkfold as cf
+from chunkfold import near_cores
 from chunkfold.kernels import all_devices
 from chunkfold.kernels.cache.entries import write_entry
 from chunkfold.kernels.tuning.decode_request import DecodeRequest
+from chunkfold.settings import NEAR_CORES
 from chunkfold.workflows.cli import COMMANDS, main
-from chunkfold.workflows.cli.devices_command import _as_json, _details, known_decoding
+from chunkfold.workflows.cli.devices_command import (
+    _as_json,
+    _details,
+    known_decoding,
+    node_words,
+)
 from chunkfold.workflows.results import device_json
 from tests.conftest import DEVICES
 from tests.processes import alive, all_ended
@@ -91,6 +99,26 @@ def test_devices_verbose_shows_measured_rates_of_decoding(tmp_path: Path, monkey
     assert rows["decodes lz4"] == "the device decodes known chunks wrong"
     assert "decodes blosc" not in rows
     assert _as_json(device, default=True, verbose=True)["decoding"][0]["device"] == 52e9
+
+
+def test_devices_verbose_says_near_which_cores_a_device_is(tmp_path: Path, monkeypatch):
+    for place, text in {
+        "devices/system/node/node0/cpulist": "0-3,8-11",
+        "devices/system/node/node0/distance": "10 21",
+        "devices/system/node/node1/cpulist": "4-7,12-15",
+        "devices/system/node/node1/distance": "21 10",
+        "bus/pci/devices/0000:1b:00.0/numa_node": "1",
+    }.items():
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).write_text(text + "\n")
+    monkeypatch.setattr(near_cores, "SYSFS", tmp_path)
+    near = replace(DEVICES[0], pci="0000:1b:00.0")
+    assert node_words(near) == "1 of 2, cores 4-7,12-15"
+    assert node_words(DEVICES[0]) == "not known: this host does not tell near which cores it is"
+    told = _as_json(near, default=True, verbose=True)
+    assert (told["numa_node"], told["near_cores"]) == (1, [4, 5, 6, 7, 12, 13, 14, 15])
+    with dask.config.set({NEAR_CORES: False}):
+        assert node_words(near).endswith("near-cores is false: workers use any cores")
 
 
 def test_devices_for_machines(command: Callable):

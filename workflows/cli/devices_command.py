@@ -26,6 +26,8 @@ from chunkfold.kernels.device.capabilities import CAPABILITIES
 from chunkfold.kernels.device.host import all_devices
 from chunkfold.kernels.tuning.decode_request import known_rates
 from chunkfold.kernels.tuning.tuning_choice import chosen
+from chunkfold.near_cores import cores_text, node_of, numa_nodes
+from chunkfold.settings import NEAR_CORES, uses_near_cores
 from chunkfold.units import rate_text, size_text
 from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.consoles import lines, out
@@ -41,7 +43,8 @@ def devices_command(spec: str | None, *, verbose: bool, as_json: bool) -> None:
     """List the OpenCL devices of this host, or those that SPEC names.
 
     A star marks those that are used by default. --verbose tries every kernel variant on every
-    device and says which of them built and ran right, and how fast equals were.
+    device and says which of them built and ran right, how fast equals were, and near which cores
+    a device is.
 
     \b
     Examples:
@@ -95,6 +98,7 @@ def _details(device: Device) -> Table:
         **{name: device.lacks(name) or "yes" for name in CAPABILITIES},
         "host memory": "shared" if device.unified_memory else "behind a link",
         "hardware": device.hardware,
+        "NUMA node": node_words(device),
         "extensions": lines(textwrap.fill(" ".join(sorted(device.extensions)), 100)),
         "features": lines(textwrap.fill(" ".join(sorted(device.features)), 100)),
     }
@@ -105,6 +109,17 @@ def _details(device: Device) -> Table:
     for name, text in rows.items():
         made.add_row(name, text)
     return made
+
+
+def node_words(device: Device) -> str:
+    """Say near which cores a device is, as far as this host tells."""
+    node = node_of(device.pci)
+    if node is None:
+        return "not known: this host does not tell near which cores it is"
+    nodes = numa_nodes()
+    cores = cores_text(nodes[node].cores) if node in nodes else ""
+    told = f"{node} of {len(nodes)}, cores {cores or 'none'}"
+    return told if uses_near_cores() else f"{told}; {NEAR_CORES} is false: workers use any cores"
 
 
 def known_decoding(device: Device) -> list[DecodeRates]:
@@ -130,6 +145,10 @@ def tried_variants(device: Device) -> dict[str, str]:
 def _as_json(device: Device, *, default: bool, verbose: bool) -> dict[str, Any]:
     tried: dict[str, Any] = {}
     if verbose:
+        node = node_of(device.pci)
+        nodes = numa_nodes()
+        tried["numa_node"] = node
+        tried["near_cores"] = sorted(nodes[node].cores) if node in nodes else None
         tried["decoding"] = list(map(asdict, known_decoding(device)))
         tried["variants"] = tried_variants(device)
     return device_json(device) | {"default": default} | tried

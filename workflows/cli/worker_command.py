@@ -10,6 +10,7 @@ import click
 
 from chunkfold.cluster.joining import serve
 from chunkfold.cluster.local_cluster import chosen_devices
+from chunkfold.near_cores import cores_text
 from chunkfold.planning.workers import THREADS, Post, posts
 from chunkfold.workflows.cli import common_options
 from chunkfold.workflows.cli.numbers import Positive, Whole
@@ -47,18 +48,23 @@ def worker_command(
 ) -> None:
     """Join the Dask scheduler at SCHEDULER with workers for each OpenCL device of this host.
 
-    Runs until the scheduler goes away, or until SIGINT or SIGTERM.
+    Runs until the scheduler goes away, or until SIGINT or SIGTERM. Where this host tells which
+    cores are near which GPU, a worker keeps to those near its own, and to none that this process
+    may not use (taskset, Slurm, a container). DASK_CHUNKFOLD__WORKERS__NEAR_CORES=false lets it
+    use all.
 
     \b
     Examples:
       chunkfold worker tcp://10.0.0.1:8786
       chunkfold worker tcp://10.0.0.1:8786 --device gpu
+      DASK_CHUNKFOLD__WORKERS__NEAR_CORES=false chunkfold worker tcp://10.0.0.1:8786
       chunkfold worker tls://10.0.0.1:8786 --tls-ca-file ca.pem --tls-cert w.pem --tls-key w.key
     """
     limit = None if memory is None or math.isnan(memory) else int(memory * 2**30)
     manned = posts(chosen_devices(list(specs) or None), workers_per_device, limit)
     for post in manned:
-        err.print(f"worker {post.name} for {post.device}", markup=False)
+        kept = f", on cores {cores_text(post.cores)}" if post.cores else ""
+        err.print(f"worker {post.name} for {post.device}{kept}", markup=False)
     asyncio.run(_serve(scheduler, manned, threads))
 
 

@@ -40,7 +40,7 @@ def _devices(gpus: int, cpus: int) -> list:
 def test_a_gpu_has_as_many_workers_as_cores_that_decode_for_it_ask_for(
     monkeypatch, cores, gpus, cpus, expected
 ):
-    monkeypatch.setattr(workers, "host_cores", lambda: cores)
+    monkeypatch.setattr(workers, "allowed_cores", lambda: frozenset(range(cores)))
     found = posts(_devices(gpus, cpus))
     assert [post.readers for post in found] == expected
     assert len({post.name for post in found}) == len(found)
@@ -76,7 +76,7 @@ def test_workers_of_equal_devices_have_names_of_their_own(other):
     ],
 )
 def test_a_cpu_is_split_among_its_workers(monkeypatch, cores, most_parts, given, expected):
-    monkeypatch.setattr(workers, "host_cores", lambda: cores)
+    monkeypatch.setattr(workers, "allowed_cores", lambda: frozenset(range(cores)))
     plain = replace(DEVICES[0], part=None, most_parts=most_parts, compute_units=cores)
     cpu = replace(plain, kind="cpu", unified_memory=True)
     found = posts([cpu], given)
@@ -88,7 +88,7 @@ def test_a_cpu_is_split_among_its_workers(monkeypatch, cores, most_parts, given,
 
 
 def test_what_is_given_holds_for_every_device(monkeypatch):
-    monkeypatch.setattr(workers, "host_cores", lambda: 12)
+    monkeypatch.setattr(workers, "allowed_cores", lambda: frozenset(range(12)))
     given = _devices(1, 1)
     found = posts(given, 3, 1 << 30)  # the CPU has two units
     assert [post.name for post in found] == [

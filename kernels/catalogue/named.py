@@ -101,7 +101,8 @@ def sketched(op: str, rtol: float) -> Monoid | None:
     MonoidError
         If `rtol` is not between 0 and 1.
     """
-    if op.removeprefix("nan") != "median" and (op.startswith("weighted_") or not is_percentile(op)):
+    unweighted = not op.startswith("weighted_") and percent_of(op) is not None
+    if op.removeprefix("nan") != "median" and not unweighted:
         return None
     exact = as_monoid(op)
     assert isinstance(exact.specialised, Quantiles)
@@ -109,9 +110,14 @@ def sketched(op: str, rtol: float) -> Monoid | None:
     return found.skipping() if exact.skipna else found
 
 
-def is_percentile(op: str) -> bool:
-    """Return True for the name of a percentile."""
-    return _PERCENTILE.fullmatch(op) is not None
+def percent_of(op: str) -> float | None:
+    """Return the number of the percentile that has a name; None if none has.
+
+    >>> percent_of("nanp97_5"), percent_of("median")
+    (97.5, None)
+    """
+    found = _PERCENTILE.fullmatch(op)
+    return None if found is None else float(found[2].replace("_", "."))
 
 
 def is_sorted(op: str) -> bool:
@@ -135,7 +141,7 @@ def as_monoid(op: str | Monoid) -> Monoid:
         return known_by
     if (percentile := _PERCENTILE.fullmatch(op)) is not None:
         how, digits = percentile.groups()
-        weighs, percent = how == "weighted_", float(digits.replace("_", "."))
+        weighs, percent = how == "weighted_", percent_of(op) or 0.0
         if percent > 100:
             raise MonoidError(f"{op!r} is no percentile: they are from p0 to p100")
         if 0 < percent < 1 and "." in digits:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chunkfold.errors import PlanError
+from chunkfold.kernels.catalogue.named import percent_of
 from chunkfold.results.as_xarray import needed
 from chunkfold.results.picture_labels import are_labels, edges_of, label_of
 
@@ -148,16 +149,16 @@ def _with_bands(several: Mapping[str, xarray.DataArray]) -> dict[str, xarray.Dat
     """Join quantiles that were asked for one by one, as p5, median and p95, along one axis."""
     groups: dict[tuple[str, Any], dict[str, float]] = {}
     for name, one in several.items():
-        prefix, _, op = name.rpartition("_")
-        if (rank := _quantile(op)) is not None:
+        if (found := _quantile(name)) is not None:
+            prefix, rank = found
             groups.setdefault((prefix, one.dims), {})[name] = rank
-    made, joined = dict[str, Any](), {name: group for group in groups.values() for name in group}
+    joined = {name: (key[0], group) for key, group in groups.items() for name in group}
+    made = dict[str, Any]()
     for name, one in several.items():
-        group = joined.get(name, {})
+        prefix, group = joined.get(name, ("", {}))
         if len(group) < 2:  # a band has two ends
             made[name] = one
         elif name == next(iter(group)):
-            prefix = name.rpartition("_")[0]
             made[f"{prefix}_quantiles" if prefix else "quantiles"] = _joined(several, group)
     return made
 
@@ -173,14 +174,16 @@ def _joined(several: Mapping[str, xarray.DataArray], ranks: Mapping[str, float])
     )
 
 
-def _quantile(name: str) -> float | None:
-    """Return the rank of a quantile by the name of its reduction.
+def _quantile(name: str) -> tuple[str, float] | None:
+    """Return the rank of a quantile, by the name of its result, behind what stands before it.
 
-    >>> _quantile("p95"), _quantile("median"), _quantile("max")
-    (0.95, 0.5, None)
+    >>> _quantile("air_p97_5"), _quantile("median"), _quantile("air_max")
+    (('air', 0.975), ('', 0.5), None)
     """
-    if name == "median":
-        return 0.5
-    digits = name.removeprefix("p")
-    number = digits.replace(".", "", 1).isdigit() and name.startswith("p")
-    return float(digits) / 100 if number else None
+    words = name.split("_")
+    for n in reversed(range(len(words))):
+        op = "_".join(words[n:])
+        percent = 50.0 if op == "median" else percent_of(op)
+        if percent is not None:
+            return "_".join(words[:n]), percent / 100
+    return None

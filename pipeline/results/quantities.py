@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from chunkfold.kernels import CATALOGUE
-from chunkfold.kernels.catalogue.named import is_percentile, is_sorted
+from chunkfold.kernels.catalogue.named import is_sorted, percent_of
 
 
 class QuantityKind(Enum):
@@ -125,7 +125,7 @@ def quantity_of(op: str) -> Quantity:
     ('standard_deviation', 'OTHER')
     """
     plain = op.removeprefix("nan") if op in CATALOGUE else op
-    if is_percentile(op) or op == "weighted_quantile":
+    if percent_of(op) is not None or op == "weighted_quantile":
         return QUANTITIES["quantile"]
     if is_sorted(op):
         return Quantity() if "arg" in op else Quantity(QuantityKind.ELEMENT)

@@ -17,7 +17,8 @@ BOUNDS = {
     # gone on with; living_statistics, found_partials: statistics in ledgers; tendencies,
     # transform, comparing, transform_command: changes and anomalies; consolidated_metadata, check,
     # findings and what finds them, diff_groups, tolerances: archives; acceleration,
-    # and the eight modules that find reductions in Dask's graphs;
+    # and the eight modules that find reductions in Dask's graphs; computed_views, computed_source:
+    # what is computed in them element by element before;
     # drawing, pictures, panels, picture_labels, terminal_pictures, read_results, plot_command:
     # what is drawn; arithmetic, files: what results are made into; words, again, report_command: a
     # page of a manifest; tracebacks, progress_shown: what scripts and notebooks show
@@ -26,7 +27,7 @@ BOUNDS = {
     # flags: names of codes
     # runs, ordered_elements: longest runs
     # regions, region_shapes, region_values, regions_command: tables of segmentations; result_texts
-    "modules": 514,
+    "modules": 516,
     "module names that stand twice": 6,
     "functions in two modules": 7,
     "docstrings in dialect": 0,

@@ -89,7 +89,9 @@ class Packing:
         if self.missing:
             if elements.dtype.kind in "iu" and elements.dtype.itemsize == 8:
                 elements = elements.astype(np.float64)
-            values[np.isin(elements, np.array(self.missing, elements.dtype))] = np.nan
+            missing = np.array(self.missing, elements.dtype)
+            one = elements == missing[0] if len(missing) == 1 else np.isin(elements, missing)
+            values[one] = np.nan
         return values
 
     def __str__(self) -> str:

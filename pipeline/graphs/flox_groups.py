@@ -11,6 +11,7 @@ import numpy as np
 from dask.blockwise import Blockwise
 from dask.highlevelgraph import HighLevelGraph
 
+from chunkfold.graphs.computed_views import view_of
 from chunkfold.graphs.graph_calls import (
     Called,
     NotTakenError,
@@ -22,7 +23,7 @@ from chunkfold.graphs.graph_calls import (
     only_below,
 )
 from chunkfold.graphs.graph_reductions import DDOF, GraphReduction, skipping, summed_dtype
-from chunkfold.graphs.stored_views import StoredView, view_of
+from chunkfold.graphs.stored_views import StoredView
 
 _FLOX = "flox."
 _RESULT, _AGGREGATE = "_extract_result", "_aggregate"

@@ -6,9 +6,10 @@ import numpy as np
 from dask.array import reductions
 from dask.highlevelgraph import HighLevelGraph
 
+from chunkfold.graphs.computed_views import view_of
 from chunkfold.graphs.graph_calls import BlockCall, NotTakenError, block_call, constants
 from chunkfold.graphs.graph_reductions import GraphReduction, skipping
-from chunkfold.graphs.stored_views import StoredView, view_of
+from chunkfold.graphs.stored_views import StoredView
 from chunkfold.kernels import Monoid, quantile
 
 _MEDIANS = (np.median, np.nanmedian)

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from dask.highlevelgraph import HighLevelGraph
 
+from chunkfold.graphs.computed_views import view_of
 from chunkfold.graphs.graph_calls import NotTakenError, only_below
-from chunkfold.graphs.stored_views import StoredView, sizes_of, view_of
+from chunkfold.graphs.stored_views import StoredView, sizes_of
 
 _RESHAPED = "reshape-"
 

@@ -1,4 +1,4 @@
-"""Layers of Dask's graphs that are stored arrays: read, decoded, cut, turned or cast, no more."""
+"""Layers of Dask's graphs that are stored arrays: read, decoded and cut, no more."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
-from dask.array import chunk
 from dask.blockwise import Blockwise
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.layers import ArraySliceDep
@@ -30,8 +29,8 @@ from chunkfold.sources.source import Source
 
 Chunks = tuple[tuple[int, ...], ...]
 _READERS = ("getter", "getter_nofancy", "getter_inline")
-_RECHUNKED = "rechunk-"
-_KINDS = "biuf"
+RECHUNKED = "rechunk-"
+KINDS = "biuf"
 _HALF = np.dtype("f2")
 """Dask adds up float16 in float16, so that its results are others."""
 
@@ -41,9 +40,9 @@ class StoredView:
     """A stored array as a layer has it."""
 
     base: str
-    """The layer that reads it, and may select of it."""
-    reader: str
-    """The layer that reads it."""
+    """The layer that reads it, and may select of it, or that computes it."""
+    readers: tuple[str, ...]
+    """The layers that read it, or the arrays that it is computed of."""
     source: Source
     selection: Selection
     decoded: bool
@@ -73,44 +72,22 @@ class StoredView:
         return replace(self, chunks=chunks, order=tuple(self.order[n] for n in axes))
 
 
-def view_of(graph: HighLevelGraph, name: str) -> StoredView:
-    """Return what is stored of which a layer has the elements.
+def base_view(graph: HighLevelGraph, name: str) -> StoredView:
+    """Return the stored array that a layer reads, and may select of.
 
     Raises
     ------
     NotTakenError
-        If it does anything else with them.
+        If it does anything else with its elements.
     """
-    call = block_call(graph, name)
-    if call is not None and len(call.inputs) == 1:
-        ((below, _),) = call.inputs
-        if call.function is np.transpose and {*call.options} == {"axes"}:
-            return view_of(graph, below).turned(call.options["axes"])
-        if call.function is chunk.astype and {*call.options} == {"astype_dtype"}:
-            return _cast(view_of(graph, below), np.dtype(call.options["astype_dtype"]))
-    if name.startswith(_RECHUNKED):
-        below = only_below(graph, name)
-        made = view_of(graph, below)
-        return replace(made, chunks=sizes_of(graph, name, below, made))
-    return _base(graph, name)
-
-
-def _cast(made: StoredView, dtype: np.dtype) -> StoredView:
-    if not np.can_cast(made.dtype, dtype, "safe") or dtype.kind not in _KINDS or made.cast:
-        raise NotTakenError(f"its elements are cast from {made.dtype} to {dtype}")
-    return replace(made, dtype=dtype, cast=dtype != made.dtype)
-
-
-def _base(graph: HighLevelGraph, name: str) -> StoredView:
     reader = name
     while not _reads(graph, reader):
-        if not reader.startswith(("getitem-", _RECHUNKED)):
+        if not reader.startswith(("getitem-", RECHUNKED)):
             raise NotTakenError("its elements are computed by Dask before")
         reader = only_below(graph, reader)
     lazy = dict(graph.layers[f"{ORIGINAL}{reader}"])[f"{ORIGINAL}{reader}"]
     dtype, shape = np.dtype(lazy.dtype), tuple(lazy.shape)
-    if dtype.kind not in _KINDS or dtype == _HALF:
-        raise NotTakenError(f"its elements are {dtype}")
+    refuse_dtype(dtype)
     chunks = _chunks(graph, reader)
     _refuse_small(chunks, dtype)
     cuts = None
@@ -130,8 +107,20 @@ def _base(graph: HighLevelGraph, name: str) -> StoredView:
     except ChunkfoldError as error:
         raise NotTakenError(str(error)) from error
     return StoredView(
-        name, reader, source, selection, decoded, dtype, chunks, tuple(range(len(chunks)))
+        name, (reader,), source, selection, decoded, dtype, chunks, tuple(range(len(chunks)))
     )
+
+
+def refuse_dtype(dtype: np.dtype) -> None:
+    """Refuse elements of which Dask's results are others, or none.
+
+    Raises
+    ------
+    NotTakenError
+        If they are such.
+    """
+    if dtype.kind not in KINDS or dtype == _HALF:
+        raise NotTakenError(f"its elements are {dtype}")
 
 
 def _refuse_small(chunks: Chunks, dtype: np.dtype) -> None:

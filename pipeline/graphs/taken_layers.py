@@ -47,7 +47,7 @@ def taken_of(graph: HighLevelGraph, keys: Any, most_shared: int) -> TakenLayers:
             left[name] = "only some of its chunks are wanted"
         elif one.few_each:
             left[name] = f"each of its results is of fewer than {FEW} elements"
-        elif one.view.reader in rest and one.view.nbytes <= most_shared:
+        elif not rest.isdisjoint(one.view.readers) and one.view.nbytes <= most_shared:
             left[name] = "Dask reads its elements for something else, too"
     return TakenLayers(tuple(one for name, one in found.items() if name not in left), left)
 

@@ -135,7 +135,7 @@ def data_arrays(given: Any) -> DataArrays | None:
     _refuse_unaligned(arrays)
     found = [_behind(one) for one in arrays]
     first = found[0][1]
-    if not all(_alike(cut, first) for _, cut, _ in found):
+    if not all(selected_alike(cut, first) for _, cut, _ in found):
         why = "the two are other places of their stores"
         found, first = [(_otherwise(one, why), None, False) for one in arrays], None
     return DataArrays(
@@ -153,7 +153,7 @@ def _left(selection: Selection, ndim: int) -> tuple[int, ...]:
     return tuple(n for n, cut in enumerate(cuts) if not isinstance(cut, int))
 
 
-def _alike(one: Selection, other: Selection) -> bool:
+def selected_alike(one: Selection, other: Selection) -> bool:
     """Return True if two selections of stored arrays select the same positions."""
     if not isinstance(one, tuple) or not isinstance(other, tuple):
         return one is other

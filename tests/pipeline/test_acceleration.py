@@ -77,6 +77,24 @@ TAKEN: dict[str, Callable[[xr.Dataset], Any]] = {
     )[0],
     "zones": lambda ds: ds.x.groupby("zone").mean(),
     "deviations": lambda ds: (ds.x.mean("time") - ds.packed.mean("time")) ** 2,
+    "scaled": lambda ds: (ds.x * 2).mean(),
+    "shifted": lambda ds: (ds.packed - 273.15).max("time"),
+    "power": lambda ds: (ds.x**2).mean(),
+    "speed": lambda ds: (ds.x**2 + ds.gaps**2).sum("time"),
+    "two dtypes": lambda ds: (ds.packed / ds.double - ds.whole).std("lat"),
+    "of some": lambda ds: ds.x.where(ds.x > 0).mean(),
+    "of some, another": lambda ds: ds.x.where(ds.packed > 1, -1).sum("lat"),
+    "filled": lambda ds: ds.x.fillna(0).mean("lon"),
+    "condition": lambda ds: (ds.x > 0.5).sum("time"),
+    "conditions": lambda ds: ((ds.x > 0.5) & ~ds.truth).sum("time"),
+    "functions": lambda ds: np.sqrt(abs(ds.double)).clip(0.1, 2).mean("time"),
+    "cast to fewer bits": lambda ds: (ds.double.astype("f4") * np.float32(3)).sum("time"),
+    "integers that wrap": lambda ds: (ds.whole.astype("i1") * np.int8(5)).sum("time"),
+    "selected and computed": lambda ds: (ds.x.isel(time=slice(3, 40, 2), lat=1) + 1).sum("time"),
+    "turned and computed": lambda ds: (2 - ds.x).transpose("lon", "time", "lat").mean("lat"),
+    "rechunked and computed": lambda ds: (ds.x * 2).chunk(time=-1).median("time"),
+    "months of computed": lambda ds: (ds.packed - 1).groupby("time.month").mean(),
+    "windows of computed": lambda ds: (ds.x * 3).coarsen(lat=2, lon=4).max(),
     "dask": lambda ds: da.nanmax(ds.double.data, axis=1, keepdims=True),
 }  # fmt: skip
 
@@ -94,7 +112,14 @@ def test_what_is_computed_here_has_the_same_values_dtype_and_labels(ds: xr.Datas
 
 
 LEFT: dict[str, tuple[Callable[[xr.Dataset], Any], str]] = {
-    "computed": (lambda ds: (ds.x * 2).mean(), "computed by Dask before"),
+    "computed": (lambda ds: ds.x.cumsum("time").mean(), "computed by Dask before"),
+    "own function": (lambda ds: ds.x.data.map_blocks(np.sort).mean(), "before"),
+    "broadcast": (lambda ds: (ds.x * ds.x.isel(lat=0)).mean(), "not known"),
+    "other places": (
+        lambda ds: da.sum(ds.x.data[1:] * ds.x.data[:-1].rechunk(ds.x.data[1:].chunks)),
+        "other",
+    ),
+    "half, computed": (lambda ds: (ds.half * 2).mean(), "its elements are float16"),
     "shared": (lambda ds: (ds.x - ds.x.mean("time")).max(), "for something else, too"),
     "some chunks": (lambda ds: ds.x.mean("time")[0], "only some of its chunks"),
     "ties": (lambda ds: da.argmax(ds.x.data), "which is the first"),
@@ -108,7 +133,6 @@ LEFT: dict[str, tuple[Callable[[xr.Dataset], Any], str]] = {
         "become a number",
     ),
     "flox's own": (lambda ds: ds.x.groupby("time.month").first(), "is not known"),
-    "all NaN": (lambda ds: da.nanargmax(ds.gaps.fillna(0).data, axis=0), "before"),
     "weighted": (lambda ds: ds.x.weighted(ds.lat + 1).mean("lat"), "before"),
 }  # fmt: skip
 

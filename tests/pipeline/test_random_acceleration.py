@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import dask
+import numpy as np
 import pytest
 import xarray as xr
 from hypothesis import HealthCheck, given, settings
@@ -61,6 +62,34 @@ def before(draw: Any) -> Step:
         "minus": lambda a: a - 1,
     }
     return f"{kind} {start}:{step} {size}", steps[kind]
+
+
+def computed(draw: Any, name: str) -> tuple[str, Callable[[Any, xr.Dataset], Any]]:
+    """Draw what is computed of elements before, also of those of another array."""
+    kinds = ["", "times", "above"] if name == "truth" else [
+        "", "times", "above", "from", "square", "over", "some", "other", "filled", "cast", "two"
+    ]  # fmt: skip
+    kind, number = draw(st.sampled_from(kinds)), draw(st.sampled_from([2, 0.3, -1.5, 273.15]))
+    beside = draw(st.sampled_from(["x", "packed", "double", "whole"]))
+
+    def with_other(a: Any, ds: xr.Dataset) -> Any:
+        other = ds[beside]
+        return other if a.shape == other.shape and a.dims == other.dims else a
+
+    steps: dict[str, Callable[[Any, xr.Dataset], Any]] = {
+        "": lambda a, ds: a,
+        "times": lambda a, ds: a * number,
+        "above": lambda a, ds: (a > number / 2).astype("i4"),
+        "from": lambda a, ds: number - abs(a),
+        "square": lambda a, ds: a**2,
+        "over": lambda a, ds: a / number,
+        "some": lambda a, ds: a.where(a > number / 2),
+        "other": lambda a, ds: a.where(with_other(a, ds) <= 0.25, number),
+        "filled": lambda a, ds: a.fillna(number),
+        "cast": lambda a, ds: a.astype("f4") + np.float32(number),
+        "two": lambda a, ds: a * with_other(a, ds) + number,
+    }
+    return f"{kind} {number} {beside}", steps[kind]
 
 
 def reduced(draw: Any, name: str) -> Step:
@@ -114,15 +143,13 @@ def after(draw: Any) -> Step:
 @st.composite
 def expressions(draw: Any) -> tuple[str, Callable[[xr.Dataset], Any]]:
     name = draw(st.sampled_from(ARRAYS))
-    parts = [before(draw), reduced(draw, name), after(draw)]
+    first, reducing, last = before(draw), reduced(draw, name), after(draw)
+    made_of, compute = computed(draw, name)
 
     def made(ds: xr.Dataset) -> Any:
-        found: Any = ds[name]
-        for _, step in parts:
-            found = step(found)
-        return found
+        return last[1](reducing[1](compute(first[1](ds[name]), ds)))
 
-    return " | ".join([name, *(told for told, _ in parts)]), made
+    return " | ".join([name, first[0], made_of, reducing[0], last[0]]), made
 
 
 def lazily(make: Callable[[xr.Dataset], Any], ds: xr.Dataset) -> Any:

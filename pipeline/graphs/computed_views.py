@@ -54,7 +54,8 @@ def view_of(graph: HighLevelGraph, name: str) -> StoredView:
             return view_of(graph, below).turned(call.options["axes"])
         if _is_cast(call):
             made, dtype = view_of(graph, below), np.dtype(call.options["astype_dtype"])
-            if np.can_cast(made.dtype, dtype, "safe") and dtype.kind in KINDS and not made.cast:
+            # Results of what `dtype=` casts are of that dtype, too: no means, if it is of integers.
+            if np.can_cast(made.dtype, dtype, "safe") and dtype.kind == "f" and not made.cast:
                 return replace(made, dtype=dtype, cast=dtype != made.dtype)
     if name.startswith(RECHUNKED):
         below = only_below(graph, name)

@@ -18,6 +18,7 @@ from chunkfold.graphs.flox_groups import grouped_reduction
 from chunkfold.graphs.graph_calls import NotTakenError, blocks_of
 from chunkfold.graphs.graph_reductions import FEW, GraphReduction
 from chunkfold.graphs.order_layers import order_statistic
+from chunkfold.sources.computed_source import ComputedSource
 
 _Find = Callable[[HighLevelGraph, str], GraphReduction | None]
 _FINDERS: Sequence[_Find] = (dask_reduction, order_statistic, grouped_reduction)
@@ -39,6 +40,9 @@ def taken_of(graph: HighLevelGraph, keys: Any, most_shared: int) -> TakenLayers:
     than `most_shared` bytes.
     """
     found, left = _found(graph)
+    for name in _read_apart(found, most_shared):
+        del found[name]
+        left[name] = "elements that it is computed of are read for something else, too"
     if not found:
         return TakenLayers((), left)
     culled, rest = _culled(graph, keys), _reached(graph, keys, found)
@@ -68,6 +72,21 @@ def _found(graph: HighLevelGraph) -> tuple[dict[str, GraphReduction], dict[str, 
         if one is not None:
             found[name] = one
     return found, left
+
+
+def _read_apart(found: Mapping[str, GraphReduction], most_shared: int) -> list[str]:
+    """Return which take a read of their own, of arrays that others read, too, and Dask once."""
+    bases: defaultdict[str, set[str]] = defaultdict(set)
+    for one in found.values():
+        for reader in one.view.readers:
+            bases[reader].add(one.view.base)
+    return [
+        name
+        for name, one in found.items()
+        if isinstance(one.view.source, ComputedSource)
+        and one.view.nbytes <= most_shared
+        and any(len(bases[reader]) > 1 for reader in one.view.readers)
+    ]
 
 
 def _reduction(graph: HighLevelGraph, name: str) -> GraphReduction | None:

@@ -89,6 +89,8 @@ TAKEN: dict[str, Callable[[xr.Dataset], Any]] = {
     "conditions": lambda ds: ((ds.x > 0.5) & ~ds.truth).sum("time"),
     "functions": lambda ds: np.sqrt(abs(ds.double)).clip(0.1, 2).mean("time"),
     "cast to fewer bits": lambda ds: (ds.double.astype("f4") * np.float32(3)).sum("time"),
+    "cast to integers": lambda ds: ds.truth.astype("i4").mean("time"),
+    "median of wider integers": lambda ds: ds.whole.astype("i8").chunk(time=-1).median("time"),
     "integers that wrap": lambda ds: (ds.whole.astype("i1") * np.int8(5)).sum("time"),
     "selected and computed": lambda ds: (ds.x.isel(time=slice(3, 40, 2), lat=1) + 1).sum("time"),
     "turned and computed": lambda ds: (2 - ds.x).transpose("lon", "time", "lat").mean("lat"),
@@ -242,6 +244,23 @@ def test_reductions_of_one_array_share_one_read(ds: xr.Dataset, monkeypatch: pyt
     assert asked == [3]
     for one, other in zip(want, got, strict=True):
         same(one, other)
+
+
+def test_expressions_of_one_array_that_dask_reads_once_are_its_own(ds: xr.Dataset):
+    lines: list[str] = []
+    several = (ds.x * 2).mean(), (ds.x > 0.5).sum("time"), ds.x.max()
+    want = dask.compute(*several)
+    with cf.accelerate(verbose=lines.append):
+        got = dask.compute(*several)
+    assert sum("read for something else" in line for line in lines) == 2
+    assert not any("is computed here" in line for line in lines)
+    for one, other in zip(want, got, strict=True):
+        same(one, other)
+    lines.clear()
+    scaled = ds.x * 2
+    with cf.accelerate(verbose=lines.append):
+        dask.compute(scaled.mean(), scaled.max("time"), (ds.packed - 1).max())
+    assert sum("is computed here" in line for line in lines) == 3
 
 
 def test_threads_share_it_and_do_not_disturb_each_other(ds: xr.Dataset):

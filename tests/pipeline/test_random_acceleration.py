@@ -69,7 +69,7 @@ def computed(draw: Any, name: str) -> tuple[str, Callable[[Any, xr.Dataset], Any
     kinds = ["", "times", "above"] if name == "truth" else [
         "", "times", "above", "from", "square", "over", "some", "other", "filled", "cast", "two"
     ]  # fmt: skip
-    kind, number = draw(st.sampled_from(kinds)), draw(st.sampled_from([2, 0.3, -1.5, 273.15]))
+    kind, number = draw(st.sampled_from(kinds)), draw(st.sampled_from([2, 0.3, -1.5]))
     beside = draw(st.sampled_from(["x", "packed", "double", "whole"]))
 
     def with_other(a: Any, ds: xr.Dataset) -> Any:
@@ -185,7 +185,9 @@ def test_random_expressions_have_the_same_results(
                 return
             got = lazy.compute()
     TAKEN[any("computed here" in line for line in lines)] += 1
-    same(want, got, of="f4" if "f4" in str(ds[told.split()[0]].dtype.str) else "f8")
+    name, _, computing, *_ = told.split(" | ")
+    narrow = "f4" in ds[name].dtype.str or computing.startswith("cast")
+    same(want, got, of="f4" if narrow else "f8")
 
 
 def test_most_of_them_are_computed_here():

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import zarr
+from zarr.storage import StorePath
 
 from chunkfold.boxes import Slices
 from chunkfold.errors import ChunkError, LedgerError, LedgerWarning, OutputError
@@ -29,8 +30,9 @@ from chunkfold.sources.source import Source
 from chunkfold.sources.stored_identity import is_as_listed
 from chunkfold.sources.stored_metadata import same_codecs
 from chunkfold.sources.zarr_source import ZarrSource
-from chunkfold.workflows.outputs import naming, staged
-from chunkfold.workflows.staging_folder import StagedOutput, is_kept, question_of
+from chunkfold.workflows.outputs import naming, resumable
+from chunkfold.workflows.staged_objects import StagedObjects
+from chunkfold.workflows.staging_folder import StagedOutput, question_of
 from chunkfold.workflows.window import in_window
 
 Change = Callable[[Slices, np.ndarray], np.ndarray]
@@ -60,7 +62,9 @@ class NotedParts:
         If the source's objects cannot be listed with their times, or the ledger not be written.
     """
 
-    def __init__(self, ledger: Ledger, source: ZarrSource, output: StagedOutput) -> None:
+    def __init__(
+        self, ledger: Ledger, source: ZarrSource, output: StagedOutput | StagedObjects
+    ) -> None:
         self._ledger, self._source, self._output = ledger, source, output
         listing = source.listing()
         if listing is None or listing.modified is None:
@@ -96,7 +100,7 @@ class NotedParts:
 
     def _write(self, parts: np.ndarray) -> str:
         key = uuid.uuid4().hex
-        told = f"{counted(len(parts), 'object')} of {printable(self._output.made.name)}"
+        told = f"{counted(len(parts), 'object')} of {printable(self._output.label)}"
         arrays = {"parts": parts, "states": self._states[:, parts]}
         name, source = self._output.name, printable(self._source.name)
         self._ledger.write([NewEntry(key, (name,), arrays, (), source, told)])
@@ -181,7 +185,7 @@ def write_changed(
     *,
     packing: Packing | None,
     name: str = "",
-    finish: Callable[[Path], None] = lambda _: None,
+    finish: Callable[[Path | StorePath], None] = lambda _: None,
     told: Sequence[Any] = (),
     overwrite: bool = False,
     ledger: str | os.PathLike[str] | None = None,
@@ -196,7 +200,7 @@ def write_changed(
     name
         Of the array in a group; "": the array stands alone.
     finish
-        Called with the folder of the output before that takes its place.
+        Called with the place of the output before that takes its place.
     told
         All that the values depend on, beside the source, `dtype` and `attributes`.
     overwrite, ledger, trust_ledger
@@ -209,15 +213,16 @@ def write_changed(
     """
     names = axis_names(opened, range(len(opened.shape)))
     known = "" if ledger is None else question_of(opened, names, dtype, dict(attributes), *told)
-    with staged(out, overwrite=overwrite, question=known) as made:
+    with resumable(out, overwrite=overwrite, question=known) as output:
+        made = output.made
         place = made / name if name else made
-        if is_kept(made):
-            target = zarr.open_array(str(place), mode="r+")
-        else:
+        try:
+            target = zarr.open_array(place, mode="r+")
+        except FileNotFoundError:
             if name:
-                zarr.create_group(str(made), zarr_format=3)
+                zarr.open_group(made, mode="a", zarr_format=3)
             target = zarr.create_array(
-                str(place),
+                place,
                 shape=opened.shape,
                 chunks=opened.chunks,
                 shards=opened.shards,
@@ -231,11 +236,13 @@ def write_changed(
             in_window(writer, parts)
         else:
             kept = Ledger.at(os.fspath(ledger), trusted=trust_ledger)
-            noted = NotedParts(kept, opened, StagedOutput.at(made, known))
+            noted = NotedParts(kept, opened, output)
             try:
                 in_window(writer, filter(noted.lacks, parts), noted.ended)
             except BaseException as error:
                 noted.flush()
-                error.add_note(f"what was written is kept in {made.parent}, and {kept.name} has it")
+                error.add_note(
+                    f"what was written is kept in {output.where}, and {kept.name} has it"
+                )
                 raise
         finish(made)

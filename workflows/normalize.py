@@ -11,6 +11,7 @@ from typing import Any, Unpack
 import numpy as np
 import zarr
 from distributed import Client
+from zarr.storage import StorePath
 
 from chunkfold.api import submit
 from chunkfold.errors import PlanError
@@ -25,14 +26,14 @@ from chunkfold.results.quantities import Quantity
 from chunkfold.sources.axis_names import AxisOption, axis_numbers, normalized_axes
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.concatenation import ConcatenatedSource
-from chunkfold.sources.opening import open_source, open_zarr
+from chunkfold.sources.opening import open_node, open_source, open_zarr
 from chunkfold.sources.source import Source
 from chunkfold.tracebacks import traceback_cut
 from chunkfold.workflows.changed_parts import write_changed
 from chunkfold.workflows.channels import MEASURES, Normalization, Rescaled
 from chunkfold.workflows.ome import VERSION, Image, image_of
 from chunkfold.workflows.ome_channels import with_windows
-from chunkfold.workflows.outputs import check_output, is_remote, refuse_sources, shown
+from chunkfold.workflows.outputs import check_output, refuse_sources
 from chunkfold.workflows.results import normalization_json
 
 
@@ -171,8 +172,6 @@ def check_applied(
         raise refused from None
     if made_of.name not in ("float16", "float32", "float64"):
         raise refused
-    if is_remote(out):
-        raise PlanError(f"output {shown(out)} is a URL; workers write into a folder that all share")
     check_output(out, (".zarr",), overwrite=overwrite)
     return made_of
 
@@ -213,7 +212,7 @@ def apply(
     Parameters
     ----------
     out
-        Folder of the new array; chunks, shards, names of axes and attributes
+        Folder or URL of the new array; chunks, shards, names of axes and attributes
         are the source's, but for `units`; `chunkfold` says what was done.
     dtype
         Of the new array: a float's.
@@ -223,7 +222,7 @@ def apply(
         Whether what is there goes, once the new array is made.
     ledger, trust_ledger
         As `chunkfold.reduce` has them: a call that ends early leaves what it wrote in a hidden
-        folder beside `out`, and the next one with the same ledger goes on with it.
+        folder or prefix beside `out`, and the next one with the same ledger goes on with it.
 
     Returns
     -------
@@ -270,12 +269,12 @@ def apply(
         ledger=ledger,
         trust_ledger=trust_ledger,
     )
-    return zarr.open_array(str(Path(out) / "0" if omero else out), mode="r")
+    return open_node(f"{out}/0" if omero else out)
 
 
-def _described(image: Image, beside: Mapping[str, Any], made: Path) -> None:
+def _described(image: Image, beside: Mapping[str, Any], made: Path | StorePath) -> None:
     """Write the metadata of an image of one level into its group."""
     said = {key: one for key, one in image.told.items() if key not in ("type", "metadata")}
     level = {"path": "0", "coordinateTransformations": image.placing.transforms}
     ome = {"version": VERSION, **beside, "multiscales": [{**said, "datasets": [level]}]}
-    zarr.open_group(str(made), mode="r+").attrs["ome"] = ome
+    zarr.open_group(made, mode="r+").attrs["ome"] = ome

@@ -16,8 +16,11 @@ from chunkfold.errors import OutputError, PlanError
 from chunkfold.redaction import shown_address
 from chunkfold.sources.source import Source
 from chunkfold.stores.addresses import is_zarr
+from chunkfold.stores.remote import message_of
 from chunkfold.workflows.placing import move, put
+from chunkfold.workflows.staged_objects import StagedObjects, staged_objects
 from chunkfold.workflows.staging_folder import (
+    StagedOutput,
     before_of,
     clear_staging,
     is_kept,
@@ -115,7 +118,7 @@ def check_writable(out: str | Path, *, overwrite: bool = False) -> None:
 
 @contextmanager
 def naming(out: str | Path) -> Iterator[None]:
-    """Name the output that there is no room for: the system does not.
+    """Name the output that there is no room for, or that a store refuses: they do not.
 
     Raises
     ------
@@ -127,6 +130,9 @@ def naming(out: str | Path) -> Iterator[None]:
     except OutputError:
         raise
     except Exception as error:
+        if type(error).__module__.startswith("obstore"):
+            told = f"output {shown(out)} cannot be written: {message_of(error)}"
+            raise OutputError(told) from error
         full = _full(error)
         if full is None:
             raise
@@ -182,6 +188,25 @@ def staged(out: str | Path, *, overwrite: bool = False, question: str = "") -> I
             aside = os.path.lexists(before) and not os.path.lexists(path)  # it is not put back yet
             if not (aside or is_kept(made)):
                 _remove(folder)
+
+
+@contextmanager
+def resumable(
+    out: str | Path, *, overwrite: bool = False, question: str = ""
+) -> Iterator[StagedOutput | StagedObjects]:
+    """Yield where to write a Zarr object by object, as `staged`; at a URL it is written there, too.
+
+    Raises
+    ------
+    ChunkfoldError
+        As `staged`, and if another run has taken an output at a URL.
+    """
+    if is_remote(out):
+        with naming(out), staged_objects(str(out), question, overwrite=overwrite) as objects:
+            yield objects
+    else:
+        with staged(out, overwrite=overwrite, question=question) as made:
+            yield StagedOutput.at(made, question)
 
 
 def refuse_sources(out: str | Path | None, sources: Iterable[Source]) -> None:

@@ -31,9 +31,10 @@ from chunkfold.workflows.ome import (
     without_levels,
 )
 from chunkfold.workflows.ome_channels import shown
-from chunkfold.workflows.outputs import moved, staged
+from chunkfold.workflows.outputs import moved, resumable, staged
 from chunkfold.workflows.pyramid_checks import Histogram, LevelFactor
 from chunkfold.workflows.pyramid_plan import CHANNELS, STATISTICS, Pyramid, plan_pyramid
+from chunkfold.workflows.staged_objects import StagedObjects
 from chunkfold.workflows.staging_folder import StagedOutput, leave_staged
 from chunkfold.workflows.zarr_tiles import ZarrTiles
 
@@ -124,13 +125,14 @@ def write_pyramid(
         If the reduction fails; nothing is then written.
     """
     if not made.beside:
-        with staged(out, overwrite=overwrite, question=made.question) as folder:
-            run = _run(made, folder, out, client, on_event)
-            _tell(zarr.open_group(str(folder), mode="a"), made, run)
+        with resumable(out, overwrite=overwrite, question=made.question) as output:
+            run = _run(made, output, out, client, on_event)
+            _tell(zarr.open_group(output.made, mode="a"), made, run)
         return open_node(out)
     place = Path(out) / _STAGING  # within the group, so that levels are renamed into place
     with staged(place, overwrite=True, question=made.question) as folder:
-        run = _run(made, folder, out, client, on_event)
+        output = StagedOutput.at(folder, made.question)
+        run = _run(made, output, out, client, on_event)
         leave_staged(folder)
         group = zarr.open_group(str(out), mode="a")
         gone = coarser_levels(group.attrs, _METHOD, int(made.paths[-1])) if overwrite else []
@@ -152,21 +154,24 @@ def write_pyramid(
 
 
 def _run(
-    made: Pyramid, folder: Path, out: str | Path, client: Client | None, on_event: OnEvent | None
+    made: Pyramid,
+    output: StagedOutput | StagedObjects,
+    out: str | Path,
+    client: Client | None,
+    on_event: OnEvent | None,
 ) -> Run:
-    chunks = made.request.sources[0].chunks
-    request, kept = made.request, StagedOutput.at(folder, made.question)
+    request, chunks = made.request, made.request.sources[0].chunks
     assert request.streamed is not None
     if made.question:
-        request = replace(request, streamed=replace(request.streamed, staged=kept.name))
+        request = replace(request, streamed=replace(request.streamed, staged=output.name))
     tiles = ZarrTiles(
-        folder,
+        output.made,
         out,
         lambda level, _: made.paths[level],
         lambda shape: tuple(min(a, b) for a, b in zip(chunks, shape, strict=True)),
         made.image.names,
         compressors_of(made.request.sources[0]),
-        kept.keep,
+        output.keep,
     )
     run = stream(request, tiles, client=client, on_event=on_event)
     run.result()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from chunkfold.errors import PlanError
 from chunkfold.kernels.catalogue.histograms import histogram
@@ -14,7 +13,6 @@ from chunkfold.planning.request import Request
 from chunkfold.sources.axis_names import axis_numbers
 from chunkfold.sources.source import Source
 from chunkfold.workflows.ome import VERSION
-from chunkfold.workflows.outputs import is_remote, shown
 
 LevelFactor = int | Mapping[int | str, int]
 Histogram = bool | Sequence[float]
@@ -89,8 +87,8 @@ def refuse_op(request: Request, name: str) -> None:
         raise PlanError(f"{name} takes {monoid.inputs} arrays; a pyramid is of one image")
 
 
-def refuse_unresumable(op: Op, out: str | Path) -> None:
-    """Refuse a ledger for levels that another run would not know to be the same, or not find.
+def refuse_unresumable(op: Op) -> None:
+    """Refuse a ledger for levels that another run would not know to be the same.
 
     Raises
     ------
@@ -101,11 +99,6 @@ def refuse_unresumable(op: Op, out: str | Path) -> None:
         raise PlanError(
             f"ledger is given, but {op.name} is a declaration of yours, and nothing tells whether "
             "its functions are the same in another run: leave the ledger out"
-        )
-    if is_remote(out):
-        raise PlanError(
-            f"ledger is given, but output {shown(out)} is a URL, and a run goes on only with "
-            "levels in a local folder: leave the ledger out, or write to a folder"
         )
 
 

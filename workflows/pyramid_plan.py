@@ -162,7 +162,7 @@ def plan_pyramid(
     beside = opened.local_path is not None and _same(Path(opened.local_path).parent, out)
     made = Pyramid(request, image, factors, beside, "mode" if modes else name)
     if request.options.ledger is not None:
-        refuse_unresumable(op, out)
+        refuse_unresumable(op)
     _check_out(made, out, overwrite=overwrite)
     return made
 

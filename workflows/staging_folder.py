@@ -63,6 +63,16 @@ class StagedOutput:
         known, _, name = _noted(made).partition(" ")
         return cls(made, question, name if known == question and name else uuid.uuid4().hex)
 
+    @property
+    def label(self) -> str:
+        """The name by which lists have it."""
+        return self.made.name
+
+    @property
+    def where(self) -> str:
+        """The folder that it is made in, for messages."""
+        return str(self.made.parent)
+
     def keep(self) -> None:
         """Keep it for another run, with all that was written to it, though the host may fail."""
         if not is_kept(self.made):

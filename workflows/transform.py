@@ -13,6 +13,7 @@ from typing import Any, Unpack
 import numpy as np
 import zarr
 from distributed import Client
+from zarr.storage import StorePath
 
 from chunkfold.errors import NaNWarning, PlanError, warn_caller
 from chunkfold.events import OnEvent
@@ -34,6 +35,7 @@ from chunkfold.workflows.as_zarr import write_companions
 from chunkfold.workflows.changed_parts import write_changed
 from chunkfold.workflows.comparing import HELD_BYTES, TRANSFORMS, Compared
 from chunkfold.workflows.normalize import check_applied
+from chunkfold.workflows.outputs import is_remote, shown
 from chunkfold.workflows.project import write_projection
 from chunkfold.workflows.staging_folder import clear_staging, staging_folder
 
@@ -133,6 +135,7 @@ def transformation(
     if opened.dtype.kind not in "biuf":
         raise PlanError(f"{opened.name}: {opened.dtype} has no anomalies; take real numbers")
     dtype = options.get("dtype") or np.result_type(opened.dtype, np.float32)
+    _refuse_url(out)
     written = check_applied(opened, out, dtype, overwrite=overwrite)
     given: Any = {**options, "dtype": "float64"}
     if given.get("axis") is None:
@@ -152,6 +155,14 @@ def transformation(
     request = asked(opened, options_of(TRANSFORMS[how], given))
     _refuse_part_of_kept_axes(request, whole)
     return Transformation(how, opened, request, whole, written)
+
+
+def _refuse_url(out: str | Path) -> None:
+    if is_remote(out):
+        raise PlanError(
+            f"output {shown(out)} is a URL, and workers read statistics in a folder beside it: "
+            "write to a folder that all share"
+        )
 
 
 def _refuse_part_of_kept_axes(request: Request, whole: Request) -> None:
@@ -243,8 +254,8 @@ def _attributes(made: Transformation) -> dict[str, Any]:
     return held if made.how == "anomaly" else {**held, "units": "1"}
 
 
-def _finish(along: Companions, made: Path) -> None:
-    write_companions(zarr.open_group(str(made), mode="r+"), along)
+def _finish(along: Companions, made: Path | StorePath) -> None:
+    write_companions(zarr.open_group(made, mode="r+"), along)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the third format's specification does not know of it yet
-        zarr.consolidate_metadata(str(made))
+        zarr.consolidate_metadata(made)

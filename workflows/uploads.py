@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,13 @@ from chunkfold.stores.remote import (
 )
 
 EXISTS = "exists; remove it, choose another, or overwrite it (--overwrite)"
-_ROOT = "zarr.json"
+ROOT = "zarr.json"
 """The file that makes a folder a Zarr; it is uploaded last."""
+MADE, PLACING = "made", "placing"
+"""Objects of a run, below its own in `staging_of`: what it makes, and that it takes its place."""
 
 
-def _opened(out: str) -> tuple[Any, str]:
+def opened_folder(out: str) -> tuple[Any, str]:
     """Open the store of the folder that a remote output lies in; return it and the output's name.
 
     Raises
@@ -46,10 +49,11 @@ def _opened(out: str) -> tuple[Any, str]:
     except ImportError as error:
         raise PlanError(f"output {shown_address(out)}: {missing_of(error)}") from error
     except OSError as error:
-        raise _unwritable(out, error) from error
+        raise unwritable(out, error) from error
 
 
-def _unwritable(out: str, error: Exception) -> PlanError:
+def unwritable(out: str, error: Exception) -> PlanError:
+    """Return what says that a store refuses an output, and why."""
     message = message_of(error)
     return PlanError(
         f"output {shown_address(out)} cannot be written: {message}" + hint(out, message)
@@ -64,23 +68,25 @@ def check_remote(out: str, *, overwrite: bool) -> None:
     PlanError
         If that cannot be done, or the output exists and is not to be overwritten.
     """
-    store, name = _opened(out)
+    store, name = opened_folder(out)
     import obstore  # it is there: the store was opened by it
 
     probe = f".{name}.{uuid.uuid4().hex}"
     try:
         with said_shortly():
-            there = [] if overwrite else _below(store, name)
+            there = [] if overwrite else below(store, name)
+            if there and half_placed(store, name, there):
+                there = []
             if not there:
                 obstore.put(store, probe, b"")
                 obstore.delete(store, probe)
     except OSError as error:
-        raise _unwritable(out, error) from error
+        raise unwritable(out, error) from error
     if there:
         raise PlanError(f"output {shown_address(out)} {EXISTS}")
 
 
-def _below(store: Any, name: str) -> list[str]:
+def below(store: Any, name: str) -> list[str]:
     """Return the paths of an output's objects: itself, or those of its folder."""
     import obstore
 
@@ -93,6 +99,30 @@ def _below(store: Any, name: str) -> list[str]:
     return listed
 
 
+def staging_of(name: str) -> str:
+    """Return where outputs of a name are in the making."""
+    return f".{name}.staged"
+
+
+def half_placed(store: Any, name: str, there: Iterable[str]) -> bool:
+    """Return True if what is at an output's place is a part of one that was on its way there.
+
+    Its run was killed then, and is gone on with, or removed, by the next one.
+    """
+    import obstore
+
+    keys = {key.removeprefix(f"{name}/") for key in there}
+    if not keys or ROOT in keys:
+        return False
+    for own in obstore.list_with_delimiter(store, staging_of(name))["common_prefixes"]:
+        found = set(below(store, own.rstrip("/")))
+        if f"{own.rstrip('/')}/{PLACING}" in found:
+            made = f"{own.rstrip('/')}/{MADE}/"
+            if keys <= {key.removeprefix(made) for key in found}:
+                return True
+    return False
+
+
 def upload(made: Path, out: str, *, overwrite: bool) -> None:
     """Upload a file, or a folder so that it is a Zarr once all of it is there.
 
@@ -103,15 +133,15 @@ def upload(made: Path, out: str, *, overwrite: bool) -> None:
     """
     import obstore
 
-    store, name = _opened(out)
+    store, name = opened_folder(out)
     files = [made] if made.is_file() else [path for path in made.rglob("*") if path.is_file()]
     keys = {file: "/".join((name, *file.relative_to(made).parts)) for file in files}
-    files.sort(key=lambda file: (keys[file].endswith(f"/{_ROOT}"), -keys[file].count("/")))
+    files.sort(key=lambda file: (keys[file].endswith(f"/{ROOT}"), -keys[file].count("/")))
     try:
         with said_shortly():
             if overwrite and made.is_dir():
                 # The root first: what is being removed is no Zarr any more.
-                old = sorted(_below(store, name), key=lambda key: key != f"{name}/{_ROOT}")
+                old = sorted(below(store, name), key=lambda key: key != f"{name}/{ROOT}")
                 for key in old:
                     obstore.delete(store, key)
             for file in files:
@@ -121,5 +151,5 @@ def upload(made: Path, out: str, *, overwrite: bool) -> None:
             if made.is_dir():
                 obstore.delete(store, list(keys.values()))
         if isinstance(error, OSError):
-            raise _unwritable(out, error) from error
+            raise unwritable(out, error) from error
         raise

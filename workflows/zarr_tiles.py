@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import zarr
+from zarr.storage import StorePath
 
 from chunkfold.boxes import Slices, extents_of
 from chunkfold.kernels.accumulator.partial import zero_partial
@@ -45,7 +46,7 @@ class ZarrTiles:
     Parameters
     ----------
     folder
-        Of the group.
+        Of the group, or its place in a store.
     out
         How messages call it.
     called
@@ -62,7 +63,7 @@ class ZarrTiles:
 
     def __init__(
         self,
-        folder: Path,
+        folder: Path | StorePath,
         out: str | Path,
         called: Callable[[int, str], str] = lambda _, op: op,
         chunks: Callable[[tuple[int, ...]], tuple[int, ...]] | None = None,
@@ -85,7 +86,7 @@ class ZarrTiles:
         assert plan.request.streamed is not None
         self._plan, self._streamed = plan, plan.request.streamed
         with naming(self._out):
-            self._group = zarr.open_group(str(self._folder), mode="a", zarr_format=3)
+            self._group = zarr.open_group(self._folder, mode="a", zarr_format=3)
         self._names = Results(plan, {}).dims if self._names is None else self._names
 
     def write(self, level: int, op: str, region: Slices, values: np.ndarray) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from chunkfold.boxes import Slices
-from chunkfold.errors import LedgerError, OutputError
+from chunkfold.errors import BusyError, LedgerError, OutputError
 from chunkfold.ledger.upkeep import drop
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.tiles import FinishedTile, finishing_of
@@ -128,7 +128,13 @@ class Streaming:
             settling = self._writer.submit(self._settle)
             self._writing.append(settling)  # what went wrong there ends the run
             written, last = settling.result()
-            last()
+            try:
+                last()
+            except BusyError as error:  # the output is another run's now
+                ended = Future[Any]()
+                self._writing.append(ended)
+                ended.set_exception(error)
+                raise
             self._settled = written
         return folded
 

@@ -1,9 +1,17 @@
-"""Ledgers in a real S3 server (Ceph), of arrays in it and beside it."""
+"""Ledgers, and outputs that are gone on with, in a real S3 server (Ceph).
+
+CHUNKFOLD_OUTPUT_KILLS is how many runs are killed at most for each kind of output.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +21,13 @@ import zarr
 from zarr.storage import ObjectStore
 
 import chunkfold as cf
-from chunkfold.errors import LedgerError
+from chunkfold.errors import LedgerError, PlanError
+from chunkfold.events import Event, RunStarted
 from chunkfold.planning import spans
-from tests.ledgers import asked, small_blocks, stored
+from chunkfold.workflows.changed_parts import PartWriter
+from chunkfold.workflows.normalize import apply, normalization
+from chunkfold.workflows.pyramid import pyramid
+from tests.ledgers import asked, files, small_blocks, stored
 from tests.real.servers import Ceph, ceph
 from tests.workflows.test_cli import chunkfold
 
@@ -84,3 +96,110 @@ def test_a_damaged_object_is_computed_anew(s3: Ceph):
 def test_a_bucket_that_is_missing_is_named(s3: Ceph):
     with pytest.raises(LedgerError, match=r"s3://none/l cannot be listed"):
         cf.reduce("s3://data/a", "sum", ledger="s3://none/l")
+
+
+_KILLED = """
+import json, os, signal, sys, threading, time
+import numpy as np
+from chunkfold.planning import blocks, planner, spans
+planner.LEAF_BYTES = 1 << 12
+blocks.BLOCK_BYTES = spans.BLOCK_BYTES = (1 << 13, 1 << 14)
+spans.SETTLED_NS = 0, 0
+from chunkfold.workflows import changed_parts, staged_objects
+from chunkfold.workflows.normalize import apply, normalization
+from chunkfold.workflows.pyramid import pyramid
+changed_parts.NOTED_EVERY_S = 0.0
+seconds, begun = float(sys.argv[2]), staged_objects._begun
+def soon(*given):
+    threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    return begun(*given)
+staged_objects._begun = soon
+out, ledger = sys.argv[3:]
+if sys.argv[1] == "pyramid":
+    pyramid("s3://data/image", out, 3, ledger=ledger)
+else:
+    apply("s3://data/image", normalization("s3://data/image"), out, ledger=ledger)
+"""
+KILLS = int(os.environ.get("CHUNKFOLD_OUTPUT_KILLS", "6"))
+
+
+@pytest.fixture(scope="module")
+def image(s3: Ceph) -> np.ndarray:
+    values = np.random.default_rng(1).integers(0, 999, (512, 640)).astype("u2")
+    store = ObjectStore(s3.store("data"))
+    array = zarr.create_array(
+        store, name="image", shape=values.shape, chunks=(32, 32), dtype="u2",
+        dimension_names=("y", "x"),
+    )  # fmt: skip
+    array[...] = values
+    return values
+
+
+@pytest.mark.parametrize("what", ["pyramid", "normalized"])
+def test_outputs_in_s3_of_runs_that_were_killed_are_gone_on_with(
+    s3: Ceph, image: np.ndarray, tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
+):
+    """At random moments, also of those in which objects are copied."""
+    small_blocks(monkeypatch, 1 << 12, (1 << 13, 1 << 14))
+    every, read = list[int](), list[int]()
+    store, rng = s3.store("kept"), random.Random(2)
+    out, ledger = f"s3://kept/{what}.zarr", f"s3://kept/{what}.ledger"
+    if what == "pyramid":
+        own = tmp_path / "own.ledger"
+        pyramid("s3://data/image", tmp_path / "expected", 3, ledger=own, on_event=blocks_to(every))
+    else:
+        apply("s3://data/image", normalization("s3://data/image"), tmp_path / "expected")
+    expected, ended = files(tmp_path / "expected"), list[int]()
+    for _ in range(KILLS):
+        told = [what, f"{rng.uniform(0.1, 4):.3f}", out, ledger]
+        done = subprocess.run([sys.executable, "-c", _KILLED, *told], check=False, timeout=200)
+        ended.append(done.returncode)
+        keys = [one["path"] for page in obstore.list(store, f"{what}.zarr") for one in page]
+        assert (f"{what}.zarr/zarr.json" in keys) == (done.returncode == 0)
+        if not done.returncode:
+            break
+    assert set(ended) <= {0, -signal.SIGKILL}
+    assert -signal.SIGKILL in ended
+    if ended[-1]:
+        if what == "pyramid":
+            pyramid("s3://data/image", out, 3, ledger=ledger, on_event=blocks_to(read))
+            assert read[0] < every[0]
+        else:
+            write = PartWriter.__call__
+            counted = lambda own, box: (read.append(1), write(own, box))[1]  # noqa: E731
+            monkeypatch.setattr(PartWriter, "__call__", counted)
+            apply("s3://data/image", normalization("s3://data/image"), out, ledger=ledger)
+            assert len(read) < image.size // 32**2
+    found = {
+        one["path"].removeprefix(f"{what}.zarr/"): bytes(obstore.get(store, one["path"]).bytes())
+        for page in obstore.list(store, f"{what}.zarr")
+        for one in page
+    }
+    assert found.keys() == expected.keys()
+    assert [name for name in found if found[name] != expected[name]] == []
+    assert not [one for page in obstore.list(store, f".{what}.zarr.staged") for one in page]
+
+
+def blocks_to(read: list[int]) -> Callable[[Event], None]:
+    def hear(event: Event) -> None:
+        if isinstance(event, RunStarted):
+            read.append(event.blocks)
+
+    return hear
+
+
+def test_workers_of_a_cluster_write_to_s3(s3: Ceph, image: np.ndarray, tmp_path: Path):
+    """Each is a process of its own, which opens the output anew."""
+    words = ["normalize", "s3://data/image", "-q", "--device", "cpu", "--apply"]
+    chunkfold(*words, "s3://kept/by-workers.zarr", "--ledger", "s3://kept/by-workers.ledger")
+    chunkfold(*words, tmp_path / "local.zarr")
+    found = zarr.open_array(ObjectStore(s3.store("kept")), path="by-workers.zarr", mode="r")
+    expected = zarr.open_array(str(tmp_path / "local.zarr"), mode="r")
+    assert (found[...] == expected[...]).all()
+    told = chunkfold(*words, "s3://kept/by-workers.zarr", code=2).stderr
+    assert "exists; remove it" in told
+
+
+def test_an_output_that_s3_refuses_is_named(s3: Ceph, image: np.ndarray):
+    with pytest.raises(PlanError, match=r"output s3://none/b\.zarr cannot be written"):
+        pyramid("s3://data/image", "s3://none/b.zarr", 3, ledger="s3://kept/none.ledger")

@@ -25,10 +25,11 @@ BOUNDS = {
     # date_parts: selections by them
     # near_cores: NUMA nodes
     # flags: names of codes
-    # staged_objects: outputs at URLs that are gone on with
+    # staged_objects: outputs at URLs that are gone on with; ledger_findings, block_elements,
+    # archive_names: damage that ledgers tell of
     # runs, ordered_elements: longest runs
     # regions, region_shapes, region_values, regions_command: tables of segmentations; result_texts
-    "modules": 517,
+    "modules": 520,
     "module names that stand twice": 6,
     "functions in two modules": 7,
     "docstrings in dialect": 0,

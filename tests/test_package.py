@@ -244,7 +244,7 @@ def test_a_module_is_called_what_no_other_of_its_layer_is(layer: str):
 
 WRITERS = {
     "as_zarr.py", "changed_parts.py", "chunk_writers.py", "comparing.py", "groups.py",
-    "normalize.py", "pyramid.py", "sample.py", "transform.py", "zarr_tiles.py",
+    "normalize.py", "pyramid.py", "sample.py", "staged_objects.py", "transform.py", "zarr_tiles.py",
 }  # fmt: skip
 """Modules of workflows/ that write Zarr, and so know zarr-python."""
 PEERS = {"demo_command.py"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,8 +19,8 @@ from chunkfold.errors import (
     SourceError,
 )
 from chunkfold.events import OnEvent
+from chunkfold.ledger.ledger import Ledger
 from chunkfold.planning.options import Options
-from chunkfold.redaction import shown_address
 from chunkfold.running.ready import check_terms
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.consolidated_metadata import consolidated_differences
@@ -29,6 +28,7 @@ from chunkfold.sources.opening import Unopened, open_each, open_source
 from chunkfold.sources.source import Source
 from chunkfold.sources.zarr_source import ZarrSource
 from chunkfold.tracebacks import traceback_cut
+from chunkfold.workflows.archive_names import archive_name, is_called, path_within
 from chunkfold.workflows.chunk_findings import chunk_findings, worst
 from chunkfold.workflows.chunk_statistics import chunk_statistics
 from chunkfold.workflows.coordinate_findings import (
@@ -39,12 +39,10 @@ from chunkfold.workflows.coordinate_findings import (
     read_coordinates,
     value_findings,
 )
-from chunkfold.workflows.finding_kinds import MEANINGS, REMARKS, FindingKind
+from chunkfold.workflows.finding_kinds import REMARKS, FindingKind, named_kinds
 from chunkfold.workflows.findings import CheckedArray, Finding, Soundness, sorted_findings
+from chunkfold.workflows.ledger_findings import KnownArray
 from chunkfold.workflows.value_limits import ValueEnds
-
-ALL = "all"
-"""Names every kind of finding."""
 
 
 @traceback_cut
@@ -55,6 +53,8 @@ def check(
     limits: Mapping[str, ValueEnds] | None = None,
     fail_on: Iterable[str] = (),
     ignore: Iterable[str] = (),
+    ledger: str | os.PathLike[str] | None = None,
+    trust_ledger: bool = False,
     memory: int | str | None = Options.memory,
     client: Client | None = None,
     on_event: OnEvent | None = None,
@@ -75,6 +75,9 @@ def check(
         Kinds of findings that are errors beside those that always are, or "all".
     ignore
         Kinds of findings that are not told.
+    ledger, trust_ledger
+        As `chunkfold.reduce` has them: what is read is compared with the statistics of blocks that
+        the ledger has (`ledger_statistics`).
     memory, client, on_event
         As `chunkfold.reduce` has them.
 
@@ -84,7 +87,8 @@ def check(
         If there is nothing there, no array has such a name, the only one cannot be opened, or a
         worker or cluster fails.
     """
-    archive = archive_at(source, arrays=arrays, limits=limits, fail_on=fail_on, ignore=ignore)
+    archive = archive_at(source, arrays=arrays, limits=limits, fail_on=fail_on, ignore=ignore,
+                         ledger=ledger, trust_ledger=trust_ledger)  # fmt: skip
     given: Any = {"memory": memory, "client": client, "on_event": on_event}
     return archive.told([archive.look_at(one, **given) for one in archive.members])
 
@@ -108,6 +112,9 @@ class Archive:
     """Kinds of findings by which it is not sound."""
     kept: frozenset[FindingKind]
     """Kinds of findings that are told."""
+    ledger: str | None = None
+    """Place of the ledger that knew the arrays before."""
+    trust_ledger: bool = False
 
     def look_at(
         self,
@@ -146,8 +153,16 @@ class Archive:
             with warnings.catch_warnings():
                 for category in (PackedWarning, RemarkWarning):  # findings say it
                     warnings.simplefilter("ignore", category)
+                known = KnownArray.of(source, self.ledger, packed=packing is not None,
+                                      trusted=self.trust_ledger, client=client)  # fmt: skip
                 read = chunk_statistics(
-                    source, packing, memory=memory, client=client, on_event=on_event
+                    source,
+                    packing,
+                    kept=() if known is None else known.statistics,
+                    unpacked=known is not None and known.unpacked,
+                    memory=memory,
+                    client=client,
+                    on_event=on_event,
                 )
         except (SourceError, PlanError, MonoidError, RangeError) as error:
             found.append(_of_error(source.name, FindingKind.UNREADABLE, error))
@@ -155,14 +170,16 @@ class Archive:
         given = next(
             (self.limits[one] for one in self.limits if self._called(source.name, one)), None
         )
+        beside = None if known is None else known.compared_with(read)
         more, masks = chunk_findings(
-            source, read, packing, given, lambda cut: self._place(source, cut)
+            source, read, packing, given, lambda cut: self._place(source, cut), beside
         )
         states = worst(masks, tuple(self.kept))
         return _looked_at(
             source,
             nbytes=source.nbytes,
             states=states,
+            compared=None if beside is None else int(beside.compared.sum()),
             lists_chunks=read.stored is not None,
             findings=(*found, *more),
         )
@@ -202,6 +219,8 @@ def archive_at(
     limits: Mapping[str, ValueEnds] | None = None,
     fail_on: Iterable[str] = (),
     ignore: Iterable[str] = (),
+    ledger: str | os.PathLike[str] | None = None,
+    trust_ledger: bool = False,
 ) -> Archive:
     """Open what is to be checked, and read its coordinates; parameters as `check`.
 
@@ -210,7 +229,10 @@ def archive_at(
     ChunkfoldError
         As `check`.
     """
-    failing, ignored = _kinds("fail_on", fail_on), _kinds("ignore", ignore)
+    failing, ignored = named_kinds("fail_on", fail_on), named_kinds("ignore", ignore)
+    place = None if ledger is None else os.fspath(ledger)
+    if place is not None:
+        Ledger.at(place, trusted=trust_ledger, create=False)
     every = open_each(source)
     alone = len(every) == 1 and isinstance(every[0], Source)
     name = archive_name(source, every)
@@ -237,18 +259,9 @@ def archive_at(
         dict(limits or {}),
         (frozenset(FindingKind) - REMARKS) | failing,
         frozenset(FindingKind) - ignored,
+        place,
+        trust_ledger,
     )
-
-
-def is_called(name: str, pattern: str, root: str) -> bool:
-    """Return True if a pattern is met by an array's address, path in the archive, or last name."""
-    names = (name, path_within(name, root), name.rpartition("/")[2])
-    return any(fnmatch.fnmatchcase(one, pattern) for one in names)
-
-
-def path_within(name: str, root: str) -> str:
-    """Return the path of an array in an archive, by the names of both; of the only one its name."""
-    return name.removeprefix(root).strip("/") or name
 
 
 def _chosen(name: str, patterns: Sequence[str], root: str) -> bool:
@@ -262,22 +275,6 @@ def _is_coordinate_of(source: Source, members: Iterable[Source | Unopened]) -> b
         for one in members
         if isinstance(one, Source)
     )
-
-
-def _kinds(option: str, given: Iterable[str]) -> frozenset[FindingKind]:
-    found: set[FindingKind] = set()
-    for one in given:
-        if one != ALL and one not in set(FindingKind):
-            raise PlanError(f"{option} is {one!r}; use {ALL!r} or one of {', '.join(MEANINGS)}")
-        found |= set(FindingKind) if one == ALL else {FindingKind(one)}
-    return frozenset(found)
-
-
-def archive_name(source: Any, every: Sequence[Source | Unopened]) -> str:
-    """Return what messages call an archive, whose arrays were opened."""
-    if isinstance(source, (str, os.PathLike)):
-        return shown_address(os.path.expanduser(os.fspath(source))).rstrip("/")  # noqa: PTH111
-    return str(getattr(source, "store_path", every[0].name))  # zarr's groups have one
 
 
 def _consolidated(

@@ -13,6 +13,7 @@ from chunkfold.sources.source import Source
 from chunkfold.workflows.chunk_statistics import ChunkStatistics, object_of, region_of
 from chunkfold.workflows.finding_kinds import FindingKind
 from chunkfold.workflows.findings import Finding
+from chunkfold.workflows.ledger_findings import LedgerFindings
 from chunkfold.workflows.value_limits import ValueEnds, limits_of, outside
 
 _MOST_PLACES = 5
@@ -34,10 +35,11 @@ def chunk_findings(
     packing: Packing | None,
     given: ValueEnds | None,
     where: PlaceText,
+    beside: LedgerFindings | None = None,
 ) -> tuple[list[Finding], Mapping[FindingKind, np.ndarray]]:
     """Return what was found, and for each kind the chunks that it is true of.
 
-    `given` are the limits of values that were asked for.
+    `given` are the limits of values that were asked for, `beside` what a ledger tells.
     """
     found: list[Finding] = []
     beyond, told = np.zeros(read.shape, bool), []
@@ -51,10 +53,13 @@ def chunk_findings(
             chunks, said = outside(limits, packing, read.low, read.high, read.with_numbers)
             beyond |= chunks
             told += [said] if said else []
-    masks = read.masks(beyond)
+    masks, said_of = {**read.masks(beyond)}, {**_SAID}
+    if beside is not None:
+        masks |= beside.masks
+        said_of |= beside.said
     for kind, chunks in masks.items():
         if chunks.any():
-            said = _SAID.get(kind, "; ".join(told))
+            said = said_of.get(kind, "; ".join(told))
             if kind is FindingKind.UNREADABLE:
                 said = _why(source, read)
             found.append(_of_chunks(source, kind, said, chunks, where))

@@ -12,22 +12,26 @@ from chunkfold.workflows.findings import CheckedArray
 
 _SOUND = "\N{MIDDLE DOT}"
 _MARKS: Mapping[FindingKind, str] = {
+    FindingKind.CHANGED: "~",
     FindingKind.MISSING: "-",
     FindingKind.CONSTANT: "=",
     FindingKind.FILL: "o",
     FindingKind.NAN: "n",
     FindingKind.INFINITE: "i",
     FindingKind.OUTSIDE: "!",
+    FindingKind.DAMAGED: "D",
     FindingKind.UNREADABLE: "X",
 }
 _COLORS: Mapping[FindingKind | None, str] = {
     None: "#d8e2dc",
+    FindingKind.CHANGED: "#e9c46a",
     FindingKind.MISSING: "#ffffff",
     FindingKind.CONSTANT: "#8d99ae",
     FindingKind.FILL: "#457b9d",
     FindingKind.NAN: "#1d3557",
     FindingKind.INFINITE: "#9d4edd",
     FindingKind.OUTSIDE: "#f4a261",
+    FindingKind.DAMAGED: "#e76f51",
     FindingKind.UNREADABLE: "#d1495b",
 }
 _MOST_ROWS, _MOST_CELLS = 16, 1200

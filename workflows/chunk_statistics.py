@@ -21,6 +21,8 @@ from chunkfold.sources.source import Source
 from chunkfold.workflows.finding_kinds import FindingKind
 
 _COUNT = as_monoid("count")
+_OWN, _KEPT = "chunks", "kept"
+"""Questions of numbers as they are stored, and of the values that they stand for."""
 _WIDE = {"i": "int64", "u": "uint64"}
 
 
@@ -47,6 +49,8 @@ class ChunkStatistics:
     lacking: int
     """Objects that are not stored, as a listing or the read found."""
     skipped: Skipped = field(default_factory=dict)
+    kept: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Statistics that were asked for besides, by their names."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -94,11 +98,20 @@ def chunk_statistics(
     source: Source,
     packing: Packing | None,
     *,
+    kept: Sequence[Monoid] = (),
+    unpacked: bool = False,
     memory: int | str | None = None,
     client: Client | None = None,
     on_event: OnEvent | None = None,
 ) -> ChunkStatistics:
     """Read an array once; chunks that cannot be read are left out.
+
+    Parameters
+    ----------
+    kept
+        More statistics of each chunk.
+    unpacked
+        True: these are of the values that packed numbers stand for.
 
     Raises
     ------
@@ -106,11 +119,16 @@ def chunk_statistics(
         Whatever ended the read.
     """
     windows = dict(enumerate(_extents(source)))
-    ops = _monoids(source, packing)
+    own = _monoids(source, packing)
     given: dict[str, Any] = {"coarsen": windows, "boundary": "pad"} if windows else {}
-    options = Options(ops, on_bad_chunk="skip", memory=memory, **given)
-    run = submit(asked([source], options), client=client, on_event=on_event)
-    found = {name: np.asarray(value) for name, value in run.result().items()}
+    given |= {"on_bad_chunk": "skip", "memory": memory}
+    each: Any = Options([*own, *([] if unpacked else kept)], **given)
+    if unpacked:
+        each = {_OWN: each, _KEPT: Options(kept, mask_and_scale=True, **given)}
+    run = submit(asked([source], each), client=client, on_event=on_event)
+    results = run.result()
+    every = {**results[_OWN], **results[_KEPT]} if unpacked else results
+    found = {name: np.asarray(value) for name, value in every.items()}
     if packing and packing.stored:
         found |= {end: found[end].astype(packing.stored) for end in ("low", "high")}
     (listing,) = run.plan.scan.listings
@@ -123,9 +141,10 @@ def chunk_statistics(
         low=found.get("low"),
         high=found.get("high"),
         expected=_expected(source),
-        stored=None if listing is None else _over_chunks(source, listing.sizes > 0),
+        stored=None if listing is None else over_chunks(source, listing.sizes > 0),
         lacking=sum(missing for missing, _ in run.missing.values()),
         skipped=run.skipped,
+        kept={one.name: found[one.name] for one in kept},
     )
 
 
@@ -138,6 +157,16 @@ def region_of(source: Source, place: Sequence[int]) -> tuple[slice, ...]:
     """Return the elements of a chunk, by its place in their grid."""
     cells = zip(place, _extents(source), source.shape, strict=True)
     return tuple(slice(n * cell, min((n + 1) * cell, size)) for n, cell, size in cells)
+
+
+def chunks_of(source: Source, region: Sequence[slice]) -> tuple[slice, ...] | None:
+    """Return the chunks that a region consists of, in their grid; None if it cuts some."""
+    box = []
+    for cut, cell, size in zip(region, _extents(source), source.shape, strict=True):
+        if cut.start % cell or (cut.stop % cell and cut.stop != size) or cut.stop > size:
+            return None
+        box.append(slice(cut.start // cell, -(-cut.stop // cell)))
+    return tuple(box)
 
 
 def object_of(source: Source, place: Sequence[int]) -> tuple[int, ...]:
@@ -154,7 +183,7 @@ def _expected(source: Source) -> np.ndarray:
     return counted
 
 
-def _over_chunks(source: Source, objects: np.ndarray) -> np.ndarray:
+def over_chunks(source: Source, objects: np.ndarray) -> np.ndarray:
     """Spread what is known of objects over the chunks in them."""
     for axis, (size, cell) in enumerate(zip(source.shape, _extents(source), strict=True)):
         of = np.arange(0, size, cell) // source.object_shape[axis]
@@ -167,7 +196,7 @@ def _monoids(source: Source, packing: Packing | None) -> list[Monoid]:
     missing = packing.missing if packing else ()
     read_as = packing.stored if packing else None
     numbers = _COUNT.skipping()
-    least, most = (_extreme(op, source, read_as) for op in ("min", "max"))
+    least, most = (extreme_read(op, source, read_as) for op in ("min", "max"))
     if missing:
         among = partial(_is_number, missing, read_as)
         numbers, least, most = (one.among(among) for one in (numbers, least, most))
@@ -193,7 +222,7 @@ def _plain(source: Source) -> Any:
     return None if isinstance(fill, float) and math.isnan(fill) else fill
 
 
-def _extreme(op: str, source: Source, read_as: str | None) -> Monoid:
+def extreme_read(op: str, source: Source, read_as: str | None) -> Monoid:
     """Return an extreme, of integers as they are read; of no elements it is any number."""
     found = as_monoid(op)
     if read_as is None:

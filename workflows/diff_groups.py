@@ -16,7 +16,7 @@ from chunkfold.running.ready import check_terms
 from chunkfold.sources.opening import Unopened, check_dtype, open_each
 from chunkfold.sources.source import Source
 from chunkfold.tracebacks import traceback_cut
-from chunkfold.workflows.check import archive_name, path_within
+from chunkfold.workflows.archive_names import archive_name, path_within
 from chunkfold.workflows.diff import Difference, compared, comparison
 from chunkfold.workflows.tolerances import EXACTLY, Tolerance
 

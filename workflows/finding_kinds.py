@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
+
+from chunkfold.errors import PlanError
+
+ALL = "all"
+"""Names every kind of finding."""
 
 
 class FindingKind(StrEnum):
     """A kind of finding; those of chunks from the mildest to the worst."""
 
+    CHANGED = "changed"
     MISSING = "missing"
     CONSTANT = "constant"
     FILL = "fill"
     NAN = "nan"
     INFINITE = "infinite"
     OUTSIDE = "outside"
+    DAMAGED = "damaged"
     UNREADABLE = "unreadable"
     UNOPENED = "unopened"
     GONE = "gone"
@@ -32,6 +39,7 @@ class FindingKind(StrEnum):
 MEANINGS: Mapping[FindingKind, str] = MappingProxyType(
     {
         FindingKind.UNREADABLE: "a chunk cannot be read or decoded",
+        FindingKind.DAMAGED: "a block has other values than a ledger has, but no later time",
         FindingKind.UNOPENED: "an array cannot be opened",
         FindingKind.GONE: "an array is gone, but consolidated metadata name it",
         FindingKind.CONSOLIDATED: "consolidated metadata are others than an array's own",
@@ -47,6 +55,7 @@ MEANINGS: Mapping[FindingKind, str] = MappingProxyType(
         FindingKind.FILL: "all elements of a chunk are the fill value, or called missing",
         FindingKind.CONSTANT: "all elements of a chunk are the same",
         FindingKind.INFINITE: "a chunk has infinite values",
+        FindingKind.CHANGED: "a chunk was written since a ledger had the block that it is in",
         FindingKind.UNCHECKED: "something cannot be checked: texts, or which chunks are stored",
     }
 )
@@ -58,9 +67,26 @@ REMARKS = frozenset(
         FindingKind.FILL,
         FindingKind.CONSTANT,
         FindingKind.INFINITE,
+        FindingKind.CHANGED,
         FindingKind.UNCHECKED,
     }
 )
 """Kinds that sound archives may have: they are told, and fail nothing unless that is asked."""
 UNREAD = frozenset({FindingKind.UNREADABLE, FindingKind.UNOPENED})
 """Kinds of what could not be read."""
+
+
+def named_kinds(option: str, given: Iterable[str]) -> frozenset[FindingKind]:
+    """Return the kinds of findings that an option names.
+
+    Raises
+    ------
+    PlanError
+        If there is no such kind.
+    """
+    found: set[FindingKind] = set()
+    for one in given:
+        if one != ALL and one not in set(FindingKind):
+            raise PlanError(f"{option} is {one!r}; use {ALL!r} or one of {', '.join(MEANINGS)}")
+        found |= set(FindingKind) if one == ALL else {FindingKind(one)}
+    return frozenset(found)

@@ -56,6 +56,9 @@ class CheckedArray:
     states: np.ndarray | None = None
     """The worst finding of each chunk, over their grid, uint8: its place in `FindingKind`, counted
     from 1, and 0 where there is none. None if its chunks were not read."""
+    compared: int | None = None
+    """Chunks that were compared with what a ledger has; None without a ledger, or if none can have
+    the array."""
     lists_chunks: bool = True
     """False if its store does not tell which chunks are stored."""
     findings: tuple[Finding, ...] = ()
@@ -85,12 +88,14 @@ class Soundness:
         """Say it in one line."""
         chunks = sum(one.states.size for one in self.arrays if one.states is not None)
         nbytes = size_text(sum(one.nbytes for one in self.arrays))
+        known = [one.compared for one in self.arrays if one.compared is not None]
+        beside = f", {sum(known):,} compared with the ledger" if known else ""
         looked = f"{counted(len(self.arrays), 'array')}, {counted(chunks, 'chunk')}, {nbytes}"
         errors = sum(one.error for one in self.findings)
         remarks = len(self.findings) - errors
         said = "sound" if self.ok else counted(errors, "error")
         more = f", {counted(remarks, 'remark')}" if remarks else ""
-        return f"{self.source}: {said}{more} ({looked})"
+        return f"{self.source}: {said}{more} ({looked}{beside})"
 
     def lines(self) -> list[str]:
         """Say it to people: a line for each finding, and one at the end."""
@@ -117,6 +122,7 @@ def _array(one: CheckedArray) -> Mapping[str, Any]:
         "chunks": one.chunks,
         "bytes": one.nbytes,
         "chunks_checked": 0 if one.states is None else one.states.size,
+        "chunks_compared": one.compared,
         "lists_chunks": one.lists_chunks,
         "worst": states,
     }

@@ -24,8 +24,8 @@ from chunkfold.workflows.uploads import (
     MADE,
     PLACING,
     ROOT,
-    below,
     half_placed,
+    objects_below,
     opened_folder,
     staging_of,
     unwritable,
@@ -108,7 +108,7 @@ class StagedObjects:
 
         self.keep()
         name = self.label
-        if (there := below(self._store, name)) and not overwrite:
+        if (there := objects_below(self._store, name)) and not overwrite:
             told = shown_address(self.out)
             raise PlanError(f"output {told} came meanwhile: it is not overwritten")
         obstore.put(self._store, f"{self._own}/{PLACING}", b"")
@@ -180,7 +180,7 @@ def _begun(out: str, question: str) -> StagedObjects:
     note = _Note(question, known, number)
     made = StagedObjects(out, known, store, f"{ground}/{number}", note, kept=bool(old))
     obstore.put(store, f"{made._own}/{_NOTE}", str(note).encode())
-    there = below(store, name)
+    there = objects_below(store, name)
     if half_placed(store, name, there):
         _delete(store, there)
     if old:
@@ -260,7 +260,7 @@ def _is_metadata(key: str) -> bool:
 
 def _remove(store: Any, own: str) -> None:
     """Remove what is of a run."""
-    _delete(store, below(store, own), first=f"{own}/{_NOTE}")
+    _delete(store, objects_below(store, own), first=f"{own}/{_NOTE}")
 
 
 def _delete(store: Any, keys: Iterable[str], first: str = "") -> None:

@@ -74,7 +74,7 @@ def check_remote(out: str, *, overwrite: bool) -> None:
     probe = f".{name}.{uuid.uuid4().hex}"
     try:
         with said_shortly():
-            there = [] if overwrite else below(store, name)
+            there = [] if overwrite else objects_below(store, name)
             if there and half_placed(store, name, there):
                 there = []
             if not there:
@@ -86,7 +86,7 @@ def check_remote(out: str, *, overwrite: bool) -> None:
         raise PlanError(f"output {shown_address(out)} {EXISTS}")
 
 
-def below(store: Any, name: str) -> list[str]:
+def objects_below(store: Any, name: str) -> list[str]:
     """Return the paths of an output's objects: itself, or those of its folder."""
     import obstore
 
@@ -115,7 +115,7 @@ def half_placed(store: Any, name: str, there: Iterable[str]) -> bool:
     if not keys or ROOT in keys:
         return False
     for own in obstore.list_with_delimiter(store, staging_of(name))["common_prefixes"]:
-        found = set(below(store, own.rstrip("/")))
+        found = set(objects_below(store, own.rstrip("/")))
         if f"{own.rstrip('/')}/{PLACING}" in found:
             made = f"{own.rstrip('/')}/{MADE}/"
             if keys <= {key.removeprefix(made) for key in found}:
@@ -141,7 +141,7 @@ def upload(made: Path, out: str, *, overwrite: bool) -> None:
         with said_shortly():
             if overwrite and made.is_dir():
                 # The root first: what is being removed is no Zarr any more.
-                old = sorted(below(store, name), key=lambda key: key != f"{name}/{ROOT}")
+                old = sorted(objects_below(store, name), key=lambda key: key != f"{name}/{ROOT}")
                 for key in old:
                     obstore.delete(store, key)
             for file in files:

@@ -53,6 +53,8 @@ class EntryNote(BaseModel):
     """Names of the inputs, without secrets."""
     what: str
     """Reductions, and the place of the elements, for people."""
+    elements: str = ""
+    """The array and the box of them that they are: see `planning/block_elements.py`."""
     span: tuple[PositiveInt, ...]
     """Elements along each axis, of blocks of its size that end before the array does."""
     nbytes: int = Field(ge=0, lt=1 << 63)
@@ -106,6 +108,7 @@ class NewEntry:
     source: str = ""
     what: str = ""
     nbytes: int = 0
+    elements: str = ""
 
 
 @dataclass(frozen=True)
@@ -132,6 +135,7 @@ class StoredEntry:
             components=entry.components,
             source=entry.source,
             what=entry.what,
+            elements=entry.elements,
             span=entry.span,
             nbytes=entry.nbytes,
             written=written,

@@ -91,7 +91,7 @@ class StoredBlocks:
     layout: Layout
     sources: Sequence[Source]
     listings: Sequence[Listing]
-    _known: dict[int, list[str]] = dataclasses.field(default_factory=dict)
+    known: dict[int, list[str]] = dataclasses.field(default_factory=dict)
     """Identities of arrays."""
     _digests: dict[tuple[TileRange, TileRange], bytes] = dataclasses.field(default_factory=dict)
 
@@ -116,12 +116,12 @@ class StoredBlocks:
                 for axis, (first, last) in zip(axes, ends, strict=True)
                 for number in range(first, last + 1)
             ]
-        region = [_region(axis, *own) for axis, own in zip(axes, ends, strict=True)]
+        region = [taken_by(axis, *own) for axis, own in zip(axes, ends, strict=True)]
         for listing, each in zip(self.listings, self._listed(block), strict=True):
             source, box, sizes, modified = each
             version = modified if listing.contents is None else listing.contents[box]
             told += [
-                (stored_identity(source, region, self._known) or "").encode(),
+                (stored_identity(source, region, self.known) or "").encode(),
                 sizes.astype(np.int64).tobytes(),
                 version.tobytes(),
             ]
@@ -176,7 +176,7 @@ def question_keys(
     return [QuestionKeys(one, how.layout, how.accumulator, blocks, own) for one, how, own in each]
 
 
-def _region(axis: Axis, first: int, last: int) -> Taken:
+def taken_by(axis: Axis, first: int, last: int) -> Taken:
     """Return the elements of some pieces of an axis, which follow each other."""
     begin, end = axis.piece(first), axis.piece(last)
     places = axis.places[begin.position : end.position + end.length]
@@ -187,7 +187,7 @@ def _region(axis: Axis, first: int, last: int) -> Taken:
 
 def _selected(axis: Axis, first: int, last: int) -> bytes:
     """Return a text of these elements, and of where windows begin in them."""
-    one = _region(axis, first, last)
+    one = taken_by(axis, first, last)
     if isinstance(one, slice):
         taken = f"{one.start}:{one.stop}:{one.step}".encode()
     else:

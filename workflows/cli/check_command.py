@@ -8,11 +8,11 @@ import click
 
 from chunkfold.planning.option_values import Section
 from chunkfold.workflows.as_json import json_text
-from chunkfold.workflows.check import ALL, archive_at
+from chunkfold.workflows.check import archive_at
 from chunkfold.workflows.chunk_grid import draw_grids, grid_lines
 from chunkfold.workflows.cli import EXIT_FAULT, EXIT_SKIPPED, common_options
 from chunkfold.workflows.consoles import err, out
-from chunkfold.workflows.finding_kinds import MEANINGS
+from chunkfold.workflows.finding_kinds import ALL, MEANINGS
 from chunkfold.workflows.findings import CheckedArray
 from chunkfold.workflows.plots import check_plot
 from chunkfold.workflows.progress import run_progress
@@ -58,7 +58,7 @@ _kind = click.Choice([*map(str, MEANINGS), ALL])
     type=_kind,
     help="Pass over a kind of finding; may be repeated.",
 )
-@common_options.written("memory")
+@common_options.written("memory", "ledger", "trust_ledger")
 @common_options.cluster
 @common_options.option(
     "--plot",
@@ -79,8 +79,10 @@ def check_command(
     specs: tuple[str, ...],
     scheduler: str | None,
     memory: str | None,
+    ledger: str | None,
     plot: Path | None,
     *,
+    trust_ledger: bool,
     overwrite: bool,
     as_json: bool,
     quiet: bool,
@@ -103,6 +105,7 @@ def check_command(
       order         times are not in order
       double        a coordinate has a value twice
       gap           times are missing between others that follow each other evenly
+      damaged       a block has other values than --ledger has, but no later time
 
     \b
     Remarks, which sound archives may have (--fail-on makes errors of them):
@@ -111,6 +114,7 @@ def check_command(
       fill          all elements of a chunk are the fill value, or called missing
       constant      all elements of a chunk are the same
       infinite      a chunk has infinite values
+      changed       a chunk was written since --ledger had its block
       unchecked     something cannot be checked: texts, or which chunks are stored
 
     Exit codes: 0 it is sound, 1 there are errors, 3 some of it cannot be read, others as
@@ -122,11 +126,13 @@ def check_command(
       chunkfold check era5.zarr --array t2m --limits t2m=180:340 --fail-on missing
       chunkfold check s3://bucket/era5.zarr --ignore gap --json
       chunkfold check era5.zarr --plot chunks.png
+      chunkfold check era5.zarr --ledger era5.ledger
     """
     check_plot(plot, overwrite=overwrite)
     archive = archive_at(
-        source, arrays=arrays, limits=parsed_limits(limits), fail_on=fail_on, ignore=ignore
-    )
+        source, arrays=arrays, limits=parsed_limits(limits), fail_on=fail_on, ignore=ignore,
+        ledger=ledger, trust_ledger=trust_ledger,
+    )  # fmt: skip
     looked_at: list[CheckedArray] = []
     with common_options.client_for(scheduler, specs, quiet=quiet) as client:
         for one in archive.members:

@@ -143,8 +143,9 @@ def staged_objects(out: str, question: str, *, overwrite: bool) -> Iterator[Stag
             made.put(overwrite=overwrite)
         done = True
     finally:
-        if done or not (question and made.kept):
-            with suppress(Exception):
+        with suppress(Exception):
+            # One that was taken stays as long as its note: until then another run copies it.
+            if done or not (question and made.kept) or not _note_in(made._store, made._own).name:
                 _remove(made._store, made._own)
 
 

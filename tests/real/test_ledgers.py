@@ -11,8 +11,10 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import obstore
@@ -111,7 +113,9 @@ from chunkfold.workflows.pyramid import pyramid
 changed_parts.NOTED_EVERY_S = 0.0
 seconds, begun = float(sys.argv[2]), staged_objects._begun
 def soon(*given):
-    threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGKILL))
+    timer.daemon = True
+    timer.start()
     return begun(*given)
 staged_objects._begun = soon
 out, ledger = sys.argv[3:]
@@ -178,6 +182,35 @@ def test_outputs_in_s3_of_runs_that_were_killed_are_gone_on_with(
     assert found.keys() == expected.keys()
     assert [name for name in found if found[name] != expected[name]] == []
     assert not [one for page in obstore.list(store, f".{what}.zarr.staged") for one in page]
+
+
+def test_a_run_that_was_stopped_and_replaced_changes_nothing(
+    s3: Ceph, image: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """As one on a node that was cut off for a while."""
+    small_blocks(monkeypatch, 1 << 12, (1 << 13, 1 << 14))
+    pyramid("s3://data/image", tmp_path / "expected", 3)
+    out, ledger, store = "s3://kept/b.zarr", "s3://kept/b.ledger", s3.store("kept")
+    told = ["pyramid", "1000", out, ledger]
+    with subprocess.Popen([sys.executable, "-c", _KILLED, *told], stderr=subprocess.PIPE) as first:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not keys_below(store, "b.ledger"):
+            time.sleep(0.02)
+        try:
+            os.kill(first.pid, signal.SIGSTOP)
+            pyramid("s3://data/image", out, 3, ledger=ledger)
+        finally:
+            os.kill(first.pid, signal.SIGCONT)
+        assert b"another run makes it now" in first.communicate(timeout=100)[1]
+    expected = files(tmp_path / "expected")
+    assert keys_below(store, "b.zarr") == {f"b.zarr/{name}" for name in expected}
+    for name, content in expected.items():
+        assert bytes(obstore.get(store, f"b.zarr/{name}").bytes()) == content
+    assert keys_below(store, ".b.zarr.staged") == set()
+
+
+def keys_below(store: Any, prefix: str) -> set[str]:
+    return {one["path"] for page in obstore.list(store, prefix) for one in page}
 
 
 def blocks_to(read: list[int]) -> Callable[[Event], None]:

@@ -162,6 +162,7 @@ def test_the_run_that_was_gone_on_with_ends(tmp_path: Path, first: str):
                 zarr.open_array(new.made, mode="r+")[1] = 3
     found = zarr.open_array(str(tmp_path / "s3/bucket/b.zarr"), mode="r")
     assert found[...].tolist() == [1, 3]
+    assert all(name.startswith("b.zarr/") for name in there(tmp_path))
 
 
 def test_a_pyramid_that_was_gone_on_with_ends_early(

@@ -42,7 +42,7 @@ from chunkfold.kernels import Device, DeviceContext, as_monoid, bind, devices
 from chunkfold.kernels.bench.peers import device_copy
 from chunkfold.kernels.feed.commands import UNKNOWN, Runs
 from chunkfold.kernels.feed.feeder import Feeder
-from chunkfold.workflows.plots import bar_chart, check_plot
+from chunkfold.workflows.terminal.plots import bar_chart, check_plot
 
 MIB = 1 << 20
 Way = Callable[[], object]

@@ -34,7 +34,7 @@ from numcodecs import zstd
 
 import chunkfold as cf
 from chunkfold.cluster.joining import connect
-from chunkfold.workflows.pyramid import pyramid
+from chunkfold.workflows.images.pyramid import pyramid
 
 EDGE = 1024
 """Of square chunks."""

@@ -101,10 +101,13 @@ ROOMS = {
         "bench",
     ),
     "pipeline": (
-        "stores", "ledger", "decoding", "sources", "planning", "results", "reading", "worker",
-        "cluster", "running", "graphs",
+        "stores", "ledger", "decoding", "sources", "planning", "outputs", "results", "reading",
+        "worker", "cluster", "running", "graphs",
     ),
-    "workflows": ("report", "job", "cli"),
+    "workflows": (
+        "options", "regionwise", "images", "checks", "comparisons", "files", "transforms",
+        "terminal", "report", "job", "cli",
+    ),
 }  # fmt: skip
 """Folders of a layer: each imports those before it alone."""
 FRONT = ("__init__.py", "acceleration.py", "api.py", "covariances.py", "datasets.py", "xarray.py")

@@ -61,7 +61,7 @@ def test_monthly_climatology(here: xr.DataArray):
 
 def test_standardised_anomaly_to_a_store(here: xr.DataArray):
     def task() -> xr.DataArray:
-        from chunkfold.workflows.transform import transform
+        from chunkfold.workflows.transforms.transform import transform
 
         transform("era5.zarr/t2m", "away.zarr", "standardize", axis="time", by="time.month")
         return xr.open_zarr("away.zarr").t2m
@@ -141,7 +141,7 @@ def test_tendency_statistics(here: xr.DataArray):
 
 def test_normalization_for_training(here: xr.DataArray):
     def task() -> np.ndarray:
-        from chunkfold.workflows.normalize import apply, normalization
+        from chunkfold.workflows.transforms.normalize import apply, normalization
 
         found = normalization("image.zarr", channels=0)
         return apply("image.zarr", found, "scaled.zarr")[...]
@@ -153,7 +153,7 @@ def test_normalization_for_training(here: xr.DataArray):
 
 def test_contrast_limits_and_a_pyramid_of_an_image(here: xr.DataArray):
     def task() -> list[float]:
-        from chunkfold.workflows.pyramid import pyramid
+        from chunkfold.workflows.images.pyramid import pyramid
 
         pyramid("image.zarr", "slide.zarr", levels=3, factor={1: 2, 2: 2})
         return cf.reduce("image.zarr", cf.quantile([0.01, 0.998])).tolist()
@@ -266,7 +266,7 @@ def test_many_questions_in_one_read(here: xr.DataArray):
 
 def test_is_my_copy_right(here: xr.DataArray):
     def task() -> bool:
-        from chunkfold.workflows.diff import diff
+        from chunkfold.workflows.comparisons.diff import diff
 
         return diff("era5.zarr/t2m", "model.zarr/t2m").equal
 
@@ -275,7 +275,7 @@ def test_is_my_copy_right(here: xr.DataArray):
 
 def test_is_my_archive_sound(here: xr.DataArray):
     def task() -> bool:
-        from chunkfold.workflows.check import check
+        from chunkfold.workflows.checks.check import check
 
         return check("era5.zarr").ok
 

@@ -1,7 +1,7 @@
 """The table of options: name, type, section, check and default, and below each what it means.
 
 A row gives the keyword of `reduce`, its documentation, the option of the command line and the key
-of job files (`workflows/written_options.py`). Its first paragraph is shown in all of them, so it
+of job files (`options/written_options.py`). Its first paragraph is shown in all of them, so it
 spells no language; the others are for Python. A new option is a row here, and a line in `Keywords`.
 """
 

@@ -26,7 +26,7 @@ import zarr
 
 import chunkfold as cf
 from chunkfold.events import Event, RunStarted
-from chunkfold.workflows.pyramid import pyramid
+from chunkfold.workflows.images.pyramid import pyramid
 from tests.conftest import DEVICES
 from tests.ledgers import aged, files
 from tests.processes import BIN, alive, all_ended, awaited, started, worker_command

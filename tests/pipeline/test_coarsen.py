@@ -22,7 +22,7 @@ from chunkfold.planning import blocks, planner
 from chunkfold.reading import tile_leaves
 from chunkfold.worker import per_thread
 from chunkfold.workflows.job.schema import Job
-from chunkfold.workflows.project import project
+from chunkfold.workflows.transforms.project import project
 from tests.pipeline.test_by import SHAPE, hard, stored
 from tests.pipeline.test_skipping import damaged, removed
 from tests.workflows.test_cli import chunkfold

@@ -10,9 +10,9 @@ import pytest
 import zarr
 
 import chunkfold as cf
+from chunkfold.outputs.outputs import check_output
 from chunkfold.planning import planner
 from chunkfold.sources.opening import open_each, open_source
-from chunkfold.workflows.outputs import check_output
 from tests.web import Web, served
 
 REFUSALS = [

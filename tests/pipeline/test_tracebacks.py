@@ -13,10 +13,10 @@ import zarr
 
 import chunkfold as cf
 from chunkfold.errors import ChunkError
-from chunkfold.workflows.diff import diff
-from chunkfold.workflows.normalize import normalization
-from chunkfold.workflows.project import project
-from chunkfold.workflows.regions import regions
+from chunkfold.workflows.comparisons.diff import diff
+from chunkfold.workflows.images.regions import regions
+from chunkfold.workflows.transforms.normalize import normalization
+from chunkfold.workflows.transforms.project import project
 
 pytestmark = pytest.mark.unoptimised
 CALLS = {

@@ -26,9 +26,9 @@ import chunkfold as cf
 from chunkfold.errors import LedgerError, PlanError
 from chunkfold.events import Event, RunStarted
 from chunkfold.planning import spans
-from chunkfold.workflows.changed_parts import PartWriter
-from chunkfold.workflows.normalize import apply, normalization
-from chunkfold.workflows.pyramid import pyramid
+from chunkfold.workflows.images.pyramid import pyramid
+from chunkfold.workflows.regionwise.changed_parts import PartWriter
+from chunkfold.workflows.transforms.normalize import apply, normalization
 from tests.ledgers import asked, files, small_blocks, stored
 from tests.real.servers import Ceph, ceph
 from tests.workflows.test_cli import chunkfold
@@ -107,9 +107,10 @@ from chunkfold.planning import blocks, planner, spans
 planner.LEAF_BYTES = 1 << 12
 blocks.BLOCK_BYTES = spans.BLOCK_BYTES = (1 << 13, 1 << 14)
 spans.SETTLED_NS = 0, 0
-from chunkfold.workflows import changed_parts, staged_objects
-from chunkfold.workflows.normalize import apply, normalization
-from chunkfold.workflows.pyramid import pyramid
+from chunkfold.workflows.regionwise import changed_parts
+from chunkfold.outputs import staged_objects
+from chunkfold.workflows.transforms.normalize import apply, normalization
+from chunkfold.workflows.images.pyramid import pyramid
 changed_parts.NOTED_EVERY_S = 0.0
 seconds, begun = float(sys.argv[2]), staged_objects._begun
 def soon(*given):

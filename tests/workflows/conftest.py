@@ -19,7 +19,7 @@ from distributed.core import Status
 import chunkfold as cf
 from chunkfold.cluster.joining import connect
 from chunkfold.workflows.cli import common_options, main
-from chunkfold.workflows.clients import QUIET
+from chunkfold.workflows.job.clients import QUIET
 
 
 def _inherited() -> tuple[object, ...]:

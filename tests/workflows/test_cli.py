@@ -30,7 +30,7 @@ from chunkfold.workflows.cli.devices_command import (
     known_decoding,
     node_words,
 )
-from chunkfold.workflows.results import device_json
+from chunkfold.workflows.files.results_json import device_json
 from tests.conftest import DEVICES
 from tests.processes import alive, all_ended
 from tests.web import served

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from chunkfold.workflows import sample
-from chunkfold.workflows.cli import demo_command
+from chunkfold.workflows.cli import demo_command, sample
 from tests.conftest import DEVICES
 from tests.workflows.test_cli import chunkfold
 

@@ -21,13 +21,13 @@ from chunkfold.workflows.job.loading import load_job
 from chunkfold.workflows.job.lock import lock_path, locked
 from chunkfold.workflows.job.running import plan_job, run_job
 from chunkfold.workflows.job.sources import job_sources
-from chunkfold.workflows.normalize import apply, normalization
-from chunkfold.workflows.project import project
+from chunkfold.workflows.transforms.normalize import apply, normalization
+from chunkfold.workflows.transforms.project import project
 from tests.conftest import DEVICES
 from tests.plans import counted
 from tests.processes import alive, all_ended
+from tests.workflows.files.test_tables import rows
 from tests.workflows.test_cli import CHUNKFOLD, chunkfold
-from tests.workflows.test_tables import rows
 
 pytestmark = pytest.mark.unoptimised
 

@@ -17,7 +17,7 @@ import chunkfold as cf
 import chunkfold.xarray
 from chunkfold.events import Event, RunStarted
 from chunkfold.running import progress_shown
-from chunkfold.workflows import progress
+from chunkfold.workflows.terminal import progress
 
 pytestmark = pytest.mark.unoptimised
 CODE = "import chunkfold as cf, numpy as np; result = cf.reduce(np.ones((400, 1000)), 'sum'{more})"

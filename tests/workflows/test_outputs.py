@@ -21,12 +21,12 @@ import zarr
 import chunkfold as cf
 from chunkfold import PlanError
 from chunkfold.errors import OutputError
+from chunkfold.outputs import placing
+from chunkfold.outputs.outputs import check_output, moved, naming, staged
 from chunkfold.results.results import Results
-from chunkfold.workflows import placing
+from chunkfold.workflows.files.writing import write_results
 from chunkfold.workflows.job.lock import lock_path, locked
-from chunkfold.workflows.normalize import apply, normalization
-from chunkfold.workflows.outputs import check_output, moved, naming, staged
-from chunkfold.workflows.writing import write_results
+from chunkfold.workflows.transforms.normalize import apply, normalization
 from tests.processes import BIN, finished
 
 pytestmark = pytest.mark.unoptimised
@@ -279,7 +279,7 @@ from pathlib import Path
 import numpy as np
 import chunkfold as cf
 from chunkfold.errors import OutputError
-from chunkfold.workflows.writing import write_results
+from chunkfold.workflows.files.writing import write_results
 
 found = cf.submit(np.random.default_rng(0).random((60_000, 2)), "sum", axis=1).results
 most = resource.getrlimit(resource.RLIMIT_FSIZE)[1]

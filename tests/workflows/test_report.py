@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 import chunkfold as cf
 from chunkfold.bad_chunks import BadChunk
 from chunkfold.worker.block_report import BlockTimes, bounded_timeline
-from chunkfold.workflows.manifest import Record
-from chunkfold.workflows.plots import drawable
+from chunkfold.workflows.files.manifest import Record
+from chunkfold.workflows.files.results_json import skipped_json
 from chunkfold.workflows.report import figures
 from chunkfold.workflows.report.page import render
 from chunkfold.workflows.report.words import result_words
-from chunkfold.workflows.results import skipped_json
+from chunkfold.workflows.terminal.plots import drawable
 
 pytestmark = pytest.mark.unoptimised
 

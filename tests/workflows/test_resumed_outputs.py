@@ -27,12 +27,13 @@ import zarr
 import chunkfold as cf
 from chunkfold.errors import ChunkError, OutputError, PlanError
 from chunkfold.events import Event, RunStarted
+from chunkfold.outputs import staging_folder
 from chunkfold.planning import blocks, planner, spans
-from chunkfold.workflows import chunk_writers, staging_folder, zarr_tiles
-from chunkfold.workflows.changed_parts import PartWriter
 from chunkfold.workflows.cli.common_options import or_skipped
-from chunkfold.workflows.normalize import apply, normalization
-from chunkfold.workflows.pyramid import pyramid
+from chunkfold.workflows.images.pyramid import pyramid
+from chunkfold.workflows.regionwise import chunk_writers, zarr_tiles
+from chunkfold.workflows.regionwise.changed_parts import PartWriter
+from chunkfold.workflows.transforms.normalize import apply, normalization
 from tests.ledgers import aged, files
 from tests.workflows.test_cli import chunkfold
 
@@ -49,8 +50,8 @@ _KILLED = f"""
 import json, os, signal, sys, time
 {SMALL}
 from chunkfold.events import BlockProgress
-from chunkfold.workflows import zarr_tiles
-from chunkfold.workflows.pyramid import pyramid
+from chunkfold.workflows.regionwise import zarr_tiles
+from chunkfold.workflows.images.pyramid import pyramid
 zarr_tiles.MOST_OPEN = 4000
 after, pause, count = int(sys.argv[5]), float(sys.argv[6]), 0
 def hear(event):
@@ -343,8 +344,8 @@ def test_what_no_run_can_go_on_with_is_refused(source: Path, tmp_path: Path):
 
 _APPLIED = """
 import os, signal, sys, time
-from chunkfold.workflows import changed_parts
-from chunkfold.workflows.normalize import apply, normalization
+from chunkfold.workflows.regionwise import changed_parts
+from chunkfold.workflows.transforms.normalize import apply, normalization
 changed_parts.NOTED_EVERY_S = float(sys.argv[5])
 source, out, ledger, after = *sys.argv[1:4], int(sys.argv[4])
 found, count, ended = normalization(source), 0, changed_parts.NotedParts.ended

@@ -16,10 +16,11 @@ import zarr
 from obstore.store import LocalStore
 
 from chunkfold.errors import BusyError, PlanError
-from chunkfold.workflows import normalize, staged_objects, uploads
-from chunkfold.workflows import pyramid as pyramids
-from chunkfold.workflows.outputs import check_output
-from chunkfold.workflows.transform import transform
+from chunkfold.outputs import staged_objects, uploads
+from chunkfold.outputs.outputs import check_output
+from chunkfold.workflows.images import pyramid as pyramids
+from chunkfold.workflows.transforms import normalize
+from chunkfold.workflows.transforms.transform import transform
 from tests.ledgers import aged, files
 from tests.workflows import test_resumed_outputs as local
 
@@ -29,7 +30,10 @@ OUT, GIVEN = "s3://bucket/b.zarr", {"levels": 3}
 _FOLDER = """
 import obstore
 from obstore.store import LocalStore
-from chunkfold.workflows import normalize, pyramid as pyramids, staged_objects, uploads
+from chunkfold.workflows.transforms import normalize
+from chunkfold.workflows.images import pyramid as pyramids
+from chunkfold.outputs import staged_objects
+from chunkfold.outputs import uploads
 uploads.open_store = staged_objects.open_store = lambda url: LocalStore(
     {folder!r} + url.removeprefix("s3:/"), mkdir=True
 )
@@ -204,7 +208,7 @@ def test_files_of_others_are_not_taken_for_a_part_of_it(source: Path, tmp_path: 
 
 def test_an_interrupt_without_a_ledger_leaves_nothing(source: Path, tmp_path: Path, first: str):
     lines = (
-        "from chunkfold.workflows import zarr_tiles\n"
+        "from chunkfold.workflows.regionwise import zarr_tiles\n"
         "import os, signal\n"
         "zarr_tiles.ZarrTiles.end = lambda _: os.kill(os.getpid(), signal.SIGINT)\n"
     )

@@ -42,7 +42,7 @@ from chunkfold.workflows.cli.messages import (
     warned_of,
 )
 from chunkfold.workflows.cli.streams import UnreadError, open_streams
-from chunkfold.workflows.consoles import err, hear_others, lines, warned
+from chunkfold.workflows.terminal.consoles import err, hear_others, lines, warned
 
 EXIT_FAULT = 1
 """What `demo` or `diff` compares differs, `check` finds errors; or a fault of chunkfold's own."""

@@ -26,15 +26,15 @@ from chunkfold.kernels.bench.measure import (
     crossover,
 )
 from chunkfold.kernels.bench.transfer import IN_PLACE, bench_transfer
+from chunkfold.outputs.outputs import naming
 from chunkfold.units import size_text
 from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.cli.common_options import Decorator, stacked
 from chunkfold.workflows.cli.numbers import Whole
-from chunkfold.workflows.consoles import err, out
-from chunkfold.workflows.outputs import naming
-from chunkfold.workflows.parsing import words
-from chunkfold.workflows.plots import bar_chart, check_plot
-from chunkfold.workflows.style import show, table
+from chunkfold.workflows.options.parsing import words
+from chunkfold.workflows.terminal.consoles import err, out
+from chunkfold.workflows.terminal.plots import bar_chart, check_plot
+from chunkfold.workflows.terminal.style import show, table
 
 Rates = TypeVar("Rates")
 _CONTENDERS = (OURS, CEILING, REDUCTION_KERNEL, NUMPY)

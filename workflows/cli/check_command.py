@@ -8,16 +8,16 @@ import click
 
 from chunkfold.planning.option_values import Section
 from chunkfold.workflows.as_json import json_text
-from chunkfold.workflows.check import archive_at
-from chunkfold.workflows.chunk_grid import draw_grids, grid_lines
+from chunkfold.workflows.checks.check import archive_at
+from chunkfold.workflows.checks.chunk_grid import draw_grids, grid_lines
+from chunkfold.workflows.checks.finding_kinds import ALL, MEANINGS
+from chunkfold.workflows.checks.findings import CheckedArray
+from chunkfold.workflows.checks.value_limits import parsed_limits
 from chunkfold.workflows.cli import EXIT_FAULT, EXIT_SKIPPED, common_options
-from chunkfold.workflows.consoles import err, out
-from chunkfold.workflows.finding_kinds import ALL, MEANINGS
-from chunkfold.workflows.findings import CheckedArray
-from chunkfold.workflows.plots import check_plot
-from chunkfold.workflows.progress import run_progress
-from chunkfold.workflows.style import finding_table, show
-from chunkfold.workflows.value_limits import parsed_limits
+from chunkfold.workflows.terminal.consoles import err, out
+from chunkfold.workflows.terminal.plots import check_plot
+from chunkfold.workflows.terminal.progress import run_progress
+from chunkfold.workflows.terminal.style import finding_table, show
 
 _WIDEST = 96
 """Characters of a picture, at most."""

@@ -15,17 +15,17 @@ from chunkfold.cluster.joining import connect
 from chunkfold.cluster.security import tls_settings
 from chunkfold.errors import ChunkError, PlanError
 from chunkfold.http_denials import ABSENT
+from chunkfold.outputs.outputs import out_text
 from chunkfold.planning.option_values import Section
 from chunkfold.planning.options import Options
 from chunkfold.settings import ABSENT_STATUS, ALLOW_TARGETS, IMAGE_LEVEL, LOSSES, WORKER_LOSSES
 from chunkfold.sources.cf_packing import not_applied
 from chunkfold.sources.source import Source
 from chunkfold.workflows.cli.numbers import NumberOption, Whole
-from chunkfold.workflows.clients import dashboard, local_client
-from chunkfold.workflows.consoles import err
+from chunkfold.workflows.job.clients import dashboard, local_client
 from chunkfold.workflows.job.lock import locked
-from chunkfold.workflows.outputs import shown
-from chunkfold.workflows.written_options import SHARED, WRITTEN
+from chunkfold.workflows.options.written_options import SHARED, WRITTEN
+from chunkfold.workflows.terminal.consoles import err
 
 
 class SectionedOption(click.Option):
@@ -275,5 +275,5 @@ def hold(out: str | None) -> None:
         If one is at it.
     """
     if out is not None:
-        what = f"command that writes {shown(out)}"
+        what = f"command that writes {out_text(out)}"
         click.get_current_context().with_resource(locked(out, what))

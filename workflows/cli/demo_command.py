@@ -13,17 +13,17 @@ from chunkfold.api import submit
 from chunkfold.errors import PlanError
 from chunkfold.kernels.cache.folders import cache_folder
 from chunkfold.kernels.exact.rounding import sum_bound
+from chunkfold.outputs.outputs import naming
 from chunkfold.plural import counted
 from chunkfold.running.run import Run
 from chunkfold.sources.zarr_arrays import AnyArray
 from chunkfold.units import size_text
 from chunkfold.workflows.cli import EXIT_FAULT, common_options
 from chunkfold.workflows.cli.numbers import Positive
-from chunkfold.workflows.consoles import err, out
-from chunkfold.workflows.outputs import naming
-from chunkfold.workflows.progress import byte_bar, run_progress
-from chunkfold.workflows.sample import days_for, write_sample
-from chunkfold.workflows.style import device_table, show, table
+from chunkfold.workflows.cli.sample import days_for, write_sample
+from chunkfold.workflows.terminal.consoles import err, out
+from chunkfold.workflows.terminal.progress import byte_bar, run_progress
+from chunkfold.workflows.terminal.style import device_table, show, table
 
 OPS = ["sum", "min", "max", "mean"]
 

@@ -11,12 +11,12 @@ from chunkfold.sources.opening import open_each
 from chunkfold.sources.source import Source
 from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.cli import EXIT_SKIPPED, common_options
-from chunkfold.workflows.consoles import err, out
 from chunkfold.workflows.describe import Description, described
-from chunkfold.workflows.plots import check_plot, histograms, save_plot
-from chunkfold.workflows.progress import run_progress
-from chunkfold.workflows.results import description_json
-from chunkfold.workflows.style import description_table, show, tell_skipped
+from chunkfold.workflows.files.results_json import description_json
+from chunkfold.workflows.terminal.consoles import err, out
+from chunkfold.workflows.terminal.plots import check_plot, histograms, save_plot
+from chunkfold.workflows.terminal.progress import run_progress
+from chunkfold.workflows.terminal.style import description_table, show, tell_skipped
 
 
 @common_options.command()

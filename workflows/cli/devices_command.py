@@ -30,9 +30,9 @@ from chunkfold.near_cores import cores_text, node_of, numa_nodes
 from chunkfold.settings import NEAR_CORES, uses_near_cores
 from chunkfold.units import rate_text, size_text
 from chunkfold.workflows.as_json import json_text
-from chunkfold.workflows.consoles import lines, out
-from chunkfold.workflows.results import device_json
-from chunkfold.workflows.style import show, table
+from chunkfold.workflows.files.results_json import device_json
+from chunkfold.workflows.terminal.consoles import lines, out
+from chunkfold.workflows.terminal.style import show, table
 
 
 @click.command()

@@ -12,13 +12,13 @@ from chunkfold.sources.source import Source
 from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.cli import EXIT_FAULT, EXIT_SKIPPED, common_options
 from chunkfold.workflows.cli.numbers import NumberOption, Whole
-from chunkfold.workflows.consoles import err, out
-from chunkfold.workflows.diff import Difference, compared, comparison
-from chunkfold.workflows.diff_groups import GroupDifference, paired_groups
-from chunkfold.workflows.progress import run_progress
-from chunkfold.workflows.results import difference_json, group_difference_json
-from chunkfold.workflows.selecting import parse_selection
-from chunkfold.workflows.tolerances import Tolerance
+from chunkfold.workflows.comparisons.diff import Difference, compared, comparison
+from chunkfold.workflows.comparisons.diff_groups import GroupDifference, paired_groups
+from chunkfold.workflows.comparisons.tolerances import Tolerance
+from chunkfold.workflows.files.results_json import difference_json, group_difference_json
+from chunkfold.workflows.options.selecting import parse_selection
+from chunkfold.workflows.terminal.consoles import err, out
+from chunkfold.workflows.terminal.progress import run_progress
 
 
 @common_options.command()

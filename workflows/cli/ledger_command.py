@@ -17,8 +17,8 @@ from chunkfold.printable import printable
 from chunkfold.units import size_text
 from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.cli import EXIT_FAULT
-from chunkfold.workflows.consoles import err, out
-from chunkfold.workflows.style import show, table
+from chunkfold.workflows.terminal.consoles import err, out
+from chunkfold.workflows.terminal.style import show, table
 
 _place = click.argument("place", metavar="LEDGER")
 _trust = click.option(

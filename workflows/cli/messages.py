@@ -13,7 +13,7 @@ import click
 
 from chunkfold.errors import BuildError, JobError
 from chunkfold.redaction import without_secrets
-from chunkfold.workflows.consoles import err, lines, tell_warning
+from chunkfold.workflows.terminal.consoles import err, lines, tell_warning
 
 COMMANDS = {
     "describe": "Say what is in a Zarr array or group.",

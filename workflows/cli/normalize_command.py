@@ -7,17 +7,17 @@ import click
 from chunkfold.errors import PlanError
 from chunkfold.planning.option_values import Section
 from chunkfold.workflows.as_json import json_text
-from chunkfold.workflows.channels import MEASURES
 from chunkfold.workflows.cli import common_options
 from chunkfold.workflows.cli.numbers import NumberOption
-from chunkfold.workflows.consoles import err
-from chunkfold.workflows.normalize import apply, check_applied, measured, measuring
-from chunkfold.workflows.ome import image_of
-from chunkfold.workflows.ome_channels import omero_of
-from chunkfold.workflows.parsing import axis as parse_axis
-from chunkfold.workflows.parsing import words
-from chunkfold.workflows.progress import run_progress
-from chunkfold.workflows.results import normalization_json
+from chunkfold.workflows.files.results_json import normalization_json
+from chunkfold.workflows.images.channels import MEASURES
+from chunkfold.workflows.images.ome import image_of
+from chunkfold.workflows.images.ome_channels import omero_of
+from chunkfold.workflows.options.parsing import axis as parse_axis
+from chunkfold.workflows.options.parsing import words
+from chunkfold.workflows.terminal.consoles import err
+from chunkfold.workflows.terminal.progress import run_progress
+from chunkfold.workflows.transforms.normalize import apply, check_applied, measured, measuring
 
 
 @common_options.command()

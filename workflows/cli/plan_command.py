@@ -14,9 +14,9 @@ from chunkfold.planning.resolve import asked
 from chunkfold.planning.workers import THREADS, posts
 from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.cli import common_options, reduction_options
-from chunkfold.workflows.consoles import lines, out
-from chunkfold.workflows.results import plan_json
-from chunkfold.workflows.style import reason_table, show
+from chunkfold.workflows.files.results_json import plan_json
+from chunkfold.workflows.terminal.consoles import lines, out
+from chunkfold.workflows.terminal.style import reason_table, show
 
 
 @common_options.command()

@@ -7,8 +7,8 @@ import click
 from chunkfold.errors import PlanError
 from chunkfold.planning.option_values import Section
 from chunkfold.workflows.cli import common_options
-from chunkfold.workflows.plots import TERMINAL, check_plot, save_plot
-from chunkfold.workflows.read_results import read_results
+from chunkfold.workflows.files.read_results import read_results
+from chunkfold.workflows.terminal.plots import TERMINAL, check_plot, save_plot
 
 
 @common_options.command()

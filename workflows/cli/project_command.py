@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from chunkfold.workflows.cli import common_options, reduction_options
-from chunkfold.workflows.consoles import err
-from chunkfold.workflows.progress import run_progress
-from chunkfold.workflows.project import projection, write_projection
+from chunkfold.workflows.terminal.consoles import err
+from chunkfold.workflows.terminal.progress import run_progress
+from chunkfold.workflows.transforms.project import projection, write_projection
 
 
 @common_options.command()

@@ -10,12 +10,12 @@ from chunkfold.errors import PlanError
 from chunkfold.planning.option_values import OnBadChunk
 from chunkfold.units import integer
 from chunkfold.workflows.cli import common_options
-from chunkfold.workflows.consoles import err
-from chunkfold.workflows.parsing import parse_edges, windows, words
-from chunkfold.workflows.progress import run_progress
-from chunkfold.workflows.pyramid import write_pyramid
-from chunkfold.workflows.pyramid_checks import LevelFactor
-from chunkfold.workflows.pyramid_plan import plan_pyramid
+from chunkfold.workflows.images.pyramid import write_pyramid
+from chunkfold.workflows.images.pyramid_checks import LevelFactor
+from chunkfold.workflows.images.pyramid_plan import plan_pyramid
+from chunkfold.workflows.options.parsing import parse_edges, windows, words
+from chunkfold.workflows.terminal.consoles import err
+from chunkfold.workflows.terminal.progress import run_progress
 
 
 @common_options.command()

@@ -10,6 +10,7 @@ import numpy as np
 
 from chunkfold.api import submit
 from chunkfold.errors import MissingWarning, UnstoredWarning
+from chunkfold.outputs.outputs import check_output, refuse_equal, refuse_sources
 from chunkfold.planning.option_values import Section
 from chunkfold.planning.request import Request
 from chunkfold.planning.resolve import asked
@@ -18,16 +19,16 @@ from chunkfold.running.run import Run
 from chunkfold.units import size_text
 from chunkfold.workflows.as_json import json_text, jsonable
 from chunkfold.workflows.cli import EXIT_SKIPPED, common_options, reduction_options
-from chunkfold.workflows.clients import check_performance_report, performance_reported
-from chunkfold.workflows.consoles import err
-from chunkfold.workflows.manifest import Record, recorded
-from chunkfold.workflows.names import refuse_taken_names
-from chunkfold.workflows.outputs import check_output, refuse_equal, refuse_sources
-from chunkfold.workflows.plots import check_plot, drawable, save_plot
-from chunkfold.workflows.progress import run_progress
+from chunkfold.workflows.files.manifest import Record, recorded
+from chunkfold.workflows.files.names import refuse_taken_names
+from chunkfold.workflows.files.results_json import run_json
+from chunkfold.workflows.files.writing import check_writing, write_results
+from chunkfold.workflows.job.clients import check_performance_report, performance_reported
 from chunkfold.workflows.report.page import check_report, reported
-from chunkfold.workflows.results import run_json
-from chunkfold.workflows.style import (
+from chunkfold.workflows.terminal.consoles import err
+from chunkfold.workflows.terminal.plots import check_plot, drawable, save_plot
+from chunkfold.workflows.terminal.progress import run_progress
+from chunkfold.workflows.terminal.style import (
     device_table,
     ledger_text,
     pass_table,
@@ -35,7 +36,6 @@ from chunkfold.workflows.style import (
     show,
     tell_skipped,
 )
-from chunkfold.workflows.writing import check_writing, write_results
 
 
 @common_options.command()

@@ -18,8 +18,8 @@ from chunkfold.sources.opening import open_source
 from chunkfold.sources.source import Source
 from chunkfold.workflows.cli import common_options
 from chunkfold.workflows.job.sources import matching
-from chunkfold.workflows.parsing import axis
-from chunkfold.workflows.written_options import WRITTEN, library_options
+from chunkfold.workflows.options.parsing import axis
+from chunkfold.workflows.options.written_options import WRITTEN, library_options
 
 sources = common_options.stacked(
     click.argument("sources", nargs=-1, required=True, metavar="SOURCE [SOURCE]"),

@@ -6,15 +6,15 @@ import sys
 
 import click
 
+from chunkfold.outputs.outputs import check_output, refuse_sources, staged
 from chunkfold.planning.option_values import Section
 from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.cli import common_options
-from chunkfold.workflows.consoles import err
-from chunkfold.workflows.outputs import check_output, refuse_sources, staged
-from chunkfold.workflows.progress import run_progress
-from chunkfold.workflows.regions import measured_regions, measuring_regions
-from chunkfold.workflows.results import regions_json
-from chunkfold.workflows.tables import check_table, csv_file, csv_table, parquet_table
+from chunkfold.workflows.files.results_json import regions_json
+from chunkfold.workflows.files.tables import check_table, csv_file, csv_table, parquet_table
+from chunkfold.workflows.images.regions import measured_regions, measuring_regions
+from chunkfold.workflows.terminal.consoles import err
+from chunkfold.workflows.terminal.progress import run_progress
 
 _FORMATS = (".csv", ".parquet", ".json")
 

@@ -15,12 +15,12 @@ from chunkfold.results.density import step_of
 from chunkfold.sources.source import Source
 from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.cli import EXIT_SKIPPED, common_options
-from chunkfold.workflows.consoles import err, lines, out
 from chunkfold.workflows.job.loading import load_job
 from chunkfold.workflows.job.running import Outcome, manifest_path, plan_job, run_job
 from chunkfold.workflows.job.schema import Job
-from chunkfold.workflows.progress import run_progress
-from chunkfold.workflows.style import is_bins, ledger_text, print_results, tell_skipped
+from chunkfold.workflows.terminal.consoles import err, lines, out
+from chunkfold.workflows.terminal.progress import run_progress
+from chunkfold.workflows.terminal.style import is_bins, ledger_text, print_results, tell_skipped
 
 
 def _print_schema(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:

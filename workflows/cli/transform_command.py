@@ -8,11 +8,11 @@ import click
 
 from chunkfold.planning.option_values import Section
 from chunkfold.workflows.cli import common_options
-from chunkfold.workflows.comparing import TRANSFORMS
-from chunkfold.workflows.consoles import err
-from chunkfold.workflows.progress import run_progress
-from chunkfold.workflows.transform import transformation, write_transformation
-from chunkfold.workflows.written_options import WRITTEN, library_options
+from chunkfold.workflows.options.written_options import WRITTEN, library_options
+from chunkfold.workflows.terminal.consoles import err
+from chunkfold.workflows.terminal.progress import run_progress
+from chunkfold.workflows.transforms.comparing import TRANSFORMS
+from chunkfold.workflows.transforms.transform import transformation, write_transformation
 
 _NAMES = tuple(
     name

@@ -14,7 +14,7 @@ from chunkfold.near_cores import cores_text
 from chunkfold.planning.workers import THREADS, Post, posts
 from chunkfold.workflows.cli import common_options
 from chunkfold.workflows.cli.numbers import Positive, Whole
-from chunkfold.workflows.consoles import err
+from chunkfold.workflows.terminal.consoles import err
 
 
 @click.command()

@@ -21,8 +21,8 @@ from chunkfold.errors import ClusterError, PlanError
 from chunkfold.planning.workers import THREADS, posts
 from chunkfold.plural import counted
 from chunkfold.settings import dashboard_address
-from chunkfold.workflows.clients import QUIET, local_client
 from chunkfold.workflows.job import kubernetes
+from chunkfold.workflows.job.clients import QUIET, local_client
 from chunkfold.workflows.job.schema import Cluster
 from chunkfold.workflows.job.toml_tables import Address, Kubernetes, Local, Slurm
 

@@ -18,8 +18,8 @@ from chunkfold.kernels import Monoid
 from chunkfold.workflows.job.job_keys import KeyPath, dotted, expanded, line_of, override
 from chunkfold.workflows.job.schema import CLUSTERS, VERSION, Job, Reduction
 from chunkfold.workflows.job.sources import MARKS
-from chunkfold.workflows.parsing import MONOIDS
-from chunkfold.workflows.selecting import with_paths
+from chunkfold.workflows.options.parsing import MONOIDS
+from chunkfold.workflows.options.selecting import with_paths
 
 _MOST_BYTES = 1 << 20
 _CODE = {field.name for field in fields(Monoid)} | {"monoid", "kernel", "source", "code"}

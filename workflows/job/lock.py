@@ -15,7 +15,7 @@ from pathlib import Path
 from platformdirs import user_state_path
 
 from chunkfold.errors import BusyError, PlanError
-from chunkfold.workflows.outputs import is_remote, shown
+from chunkfold.outputs.outputs import is_url, out_text
 
 
 def lock_path(out: str) -> Path:
@@ -23,7 +23,7 @@ def lock_path(out: str) -> Path:
 
     For a remote output it is in this user's folder of this host.
     """
-    if is_remote(out):
+    if is_url(out):
         name = hashlib.sha256(out.encode()).hexdigest()[:32]
         return user_state_path("chunkfold") / "locks" / f"{name}.lock"
     path = Path(out)
@@ -52,11 +52,11 @@ def locked(out: str, what: str = "run of this job") -> Iterator[None]:
     """
     path = lock_path(out)
     try:
-        if is_remote(out):
+        if is_url(out):
             path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = _acquired(path, what)
     except OSError as error:
-        raise PlanError(f"output {shown(out)} cannot be written: {error}") from None
+        raise PlanError(f"output {out_text(out)} cannot be written: {error}") from None
     try:
         started = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         holder = f"process {os.getpid()} on {socket.gethostname()}, started {started}"

@@ -17,6 +17,7 @@ from chunkfold.errors import JobError, LedgerError, LedgerWarning, PlanError, Ti
 from chunkfold.events import OnEvent
 from chunkfold.ledger.ledger import Ledger
 from chunkfold.ledger.upkeep import prune
+from chunkfold.outputs.outputs import check_output, check_writable, refuse_equal, refuse_sources
 from chunkfold.planning.options import Options
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.request import Request
@@ -26,15 +27,14 @@ from chunkfold.results.results import Results
 from chunkfold.running.run import Run
 from chunkfold.settings import WORKER_LOSSES, with_targets, worker_losses
 from chunkfold.sources.source import Source
+from chunkfold.workflows.files.manifest import Record, recorded
+from chunkfold.workflows.files.names import refuse_taken_names
+from chunkfold.workflows.files.writing import check_writing, write_results
 from chunkfold.workflows.job.clusters import check_cluster, job_client, planned_workers
 from chunkfold.workflows.job.lock import locked
 from chunkfold.workflows.job.schema import Job
 from chunkfold.workflows.job.sources import job_sources
-from chunkfold.workflows.manifest import Record, recorded
-from chunkfold.workflows.names import refuse_taken_names
-from chunkfold.workflows.outputs import check_output, check_writable, refuse_equal, refuse_sources
 from chunkfold.workflows.report.page import check_report, reported
-from chunkfold.workflows.writing import check_writing, write_results
 
 
 @dataclass(frozen=True)

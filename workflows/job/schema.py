@@ -9,10 +9,15 @@ from pydantic import BaseModel, Field, create_model, model_validator
 
 from chunkfold.planning.option_values import Section
 from chunkfold.planning.options import Options
-from chunkfold.workflows.as_zarr import check_results
+from chunkfold.workflows.files.as_zarr import check_results
 from chunkfold.workflows.job.toml_tables import Address, Kubernetes, Local, Slurm, Table
 from chunkfold.workflows.job.values import TYPES, Count, Seconds, Text, Texts, listed
-from chunkfold.workflows.written_options import SHARED, WrittenOption, in_sections, library_options
+from chunkfold.workflows.options.written_options import (
+    SHARED,
+    WrittenOption,
+    in_sections,
+    library_options,
+)
 
 VERSION = 1
 """Version of job files: it grows when an older chunkfold would misread one."""

@@ -23,7 +23,7 @@ from chunkfold.workflows.job.values import (
     scheduler,
     slurm_time,
 )
-from chunkfold.workflows.written_options import SHARED
+from chunkfold.workflows.options.written_options import SHARED
 
 
 class Table(BaseModel):

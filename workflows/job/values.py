@@ -21,8 +21,8 @@ from chunkfold.errors import PlanError
 from chunkfold.kernels import as_monoid
 from chunkfold.kernels.expressions.parsed import parsed
 from chunkfold.units import size_bytes
-from chunkfold.workflows.parsing import named, words
-from chunkfold.workflows.selecting import parse_label, parse_selection
+from chunkfold.workflows.options.parsing import named, words
+from chunkfold.workflows.options.selecting import parse_label, parse_selection
 
 _SIZE = re.compile(r"\s*[0-9]{1,9}(\.[0-9]+)?\s*[kKMGTP]?i?B\s*")
 _TIME = re.compile(r"\s*[0-9]{1,6}(\.[0-9]+)?\s*(ms|s|m|h|d)\s*")

@@ -10,8 +10,8 @@ from typing import Any
 
 from chunkfold.errors import PlanError
 from chunkfold.results.pictures import Drawable
-from chunkfold.workflows.manifest import VERSION
-from chunkfold.workflows.read_results import of_json, read_results
+from chunkfold.workflows.files.manifest import VERSION
+from chunkfold.workflows.files.read_results import of_json, read_results
 from chunkfold.workflows.report.figures import can_draw
 
 

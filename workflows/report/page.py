@@ -11,16 +11,16 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from chunkfold.outputs.outputs import check_output, staged
 from chunkfold.plural import counted
 from chunkfold.printable import printable
 from chunkfold.results.pictures import Drawable
 from chunkfold.units import size_text
 from chunkfold.workflows.as_json import json_text
-from chunkfold.workflows.manifest import Record, written_in_the_end
-from chunkfold.workflows.outputs import check_output, staged
-from chunkfold.workflows.plots import drawable
+from chunkfold.workflows.files.manifest import Record, written_in_the_end
 from chunkfold.workflows.report import figures
 from chunkfold.workflows.report.words import result_words
+from chunkfold.workflows.terminal.plots import drawable
 
 _NUMBER = re.compile(r"(?<![^\s(])[\w.:,+-]*\d[\w.:,+-]{0,40}(?![^\s);,:])")
 _ELSEWHERE = ("timeline", "plan", "labels")

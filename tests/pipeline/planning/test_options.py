@@ -18,7 +18,7 @@ from chunkfold.kernels import CATALOGUE, as_monoid
 from chunkfold.planning import option_table
 from chunkfold.planning.option_table import OPTION_TYPES, Keywords, meanings
 from chunkfold.planning.options import Options
-from chunkfold.workflows.project import project
+from chunkfold.workflows.transforms.project import project
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from chunkfold.planning.planner import make_plan
 from chunkfold.planning.resolve import asked
 from chunkfold.planning.work import Work
 from chunkfold.planning.workers import Terms
-from chunkfold.workflows.pyramid_plan import plan_pyramid
-from tests.workflows.test_pyramid import image
+from chunkfold.workflows.images.pyramid_plan import plan_pyramid
+from tests.workflows.images.test_pyramid import image
 
 ROWS, SIDE, CHUNK = 512, 2048, (16, 1024, 1024)
 GPU, CPU = frozenset({"gpu"}), frozenset({"cpu"})

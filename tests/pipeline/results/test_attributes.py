@@ -15,8 +15,8 @@ import chunkfold as cf
 from chunkfold.errors import PackedWarning
 from chunkfold.kernels import CATALOGUE
 from chunkfold.results.quantities import QUANTITIES
-from chunkfold.workflows.normalize import apply, normalization
-from chunkfold.workflows.writing import write_results
+from chunkfold.workflows.files.writing import write_results
+from chunkfold.workflows.transforms.normalize import apply, normalization
 
 pytestmark = pytest.mark.unoptimised
 

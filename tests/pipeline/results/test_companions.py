@@ -16,8 +16,8 @@ from chunkfold.planning.options import Options
 from chunkfold.planning.resolve import asked
 from chunkfold.results.companions import Companions
 from chunkfold.results.coordinates import Kept
-from chunkfold.workflows.project import project
-from chunkfold.workflows.writing import write_results
+from chunkfold.workflows.files.writing import write_results
+from chunkfold.workflows.transforms.project import project
 
 pytestmark = pytest.mark.unoptimised
 

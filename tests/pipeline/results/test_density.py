@@ -11,7 +11,7 @@ import zarr
 import chunkfold as cf
 from chunkfold.kernels.catalogue.finish_functions import BIN
 from chunkfold.results.density import extent, heights, step_of
-from chunkfold.workflows.style import bin_table
+from chunkfold.workflows.terminal.style import bin_table
 
 pytestmark = pytest.mark.unoptimised
 

@@ -13,7 +13,7 @@ import xarray as xr
 import zarr
 
 import chunkfold as cf
-from chunkfold.workflows.writing import write_results
+from chunkfold.workflows.files.writing import write_results
 
 pytestmark = pytest.mark.unoptimised
 VALUES = np.random.default_rng(0).normal(280, 9, (6, 3, 4)).astype("f4")

@@ -14,7 +14,7 @@ import zarr
 
 import chunkfold as cf
 from chunkfold.errors import AlignmentWarning, PlanError, SourceError
-from chunkfold.workflows.diff import diff
+from chunkfold.workflows.comparisons.diff import diff
 from tests.parts import VALUES, Parts
 
 LAT = (60.0, 30.0, 0.0)

@@ -12,11 +12,11 @@ import zarr
 
 import chunkfold as cf
 from chunkfold.errors import ChangedError
+from chunkfold.outputs.outputs import refuse_sources
 from chunkfold.planning.work import Work
 from chunkfold.sources.array_source import ArraySource
 from chunkfold.sources.concatenation import ConcatenatedSource
 from chunkfold.sources.opening import open_source
-from chunkfold.workflows.outputs import refuse_sources
 from tests.plans import planned
 
 

@@ -20,7 +20,7 @@ from chunkfold.sources.labels import read_labels
 from chunkfold.sources.neighbours import group_attributes
 from chunkfold.sources.opening import open_beside, open_each, open_source
 from chunkfold.stores.remote import hint
-from chunkfold.workflows.writing import write_results
+from chunkfold.workflows.files.writing import write_results
 
 STORED = np.arange(-30, 90, dtype="i2").reshape(10, 4, 3)
 

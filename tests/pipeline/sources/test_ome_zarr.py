@@ -16,7 +16,7 @@ from chunkfold.errors import PlanError
 from chunkfold.settings import IMAGE_LEVEL
 from chunkfold.sources.ome_zarr import ome_of
 from chunkfold.sources.opening import open_each, open_source
-from chunkfold.workflows.project import project
+from chunkfold.workflows.transforms.project import project
 from tests.ome_images import axes_of, ome_image
 from tests.web import served
 

@@ -11,8 +11,8 @@ import zarr
 
 from chunkfold.kernels.fold.levels import LevelsFold
 from chunkfold.planning import blocks, planner, rules
-from chunkfold.workflows.pyramid import pyramid
-from tests.workflows.test_pyramid import hard, image
+from chunkfold.workflows.images.pyramid import pyramid
+from tests.workflows.images.test_pyramid import hard, image
 
 pytestmark = pytest.mark.unoptimised
 

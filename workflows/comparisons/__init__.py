@@ -1,0 +1,1 @@
+"""Compares arrays, and groups of arrays."""

@@ -1,0 +1,1 @@
+"""Results as files, and what is read back from them."""

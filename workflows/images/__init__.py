@@ -1,0 +1,1 @@
+"""OME-Zarr images: their metadata, pyramids, and tables of segmentations."""

@@ -1,0 +1,1 @@
+"""Options as people write them on the command line and in job files."""

@@ -1,0 +1,1 @@
+"""Arrays that are written region by region, by workers or threads."""

@@ -1,0 +1,1 @@
+"""Writes arrays that follow from statistics: anomalies, normalized ones, projections."""

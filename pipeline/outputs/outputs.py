@@ -8,11 +8,12 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path, PurePosixPath
 
 from chunkfold.errors import OutputError, PlanError
+from chunkfold.outputs.output_places import is_url, out_text
 from chunkfold.outputs.placing import move, put
 from chunkfold.outputs.staged_objects import StagedObjects, staged_objects
 from chunkfold.outputs.staging_folder import (
@@ -25,8 +26,6 @@ from chunkfold.outputs.staging_folder import (
     staging_folder,
 )
 from chunkfold.outputs.uploads import EXISTS, check_remote, upload
-from chunkfold.redaction import shown_address
-from chunkfold.sources.source import Source
 from chunkfold.stores.addresses import is_zarr
 from chunkfold.stores.remote import message_of
 
@@ -53,16 +52,6 @@ def format_of(out: str | Path) -> str:
     ('.csv', '.zarr')
     """
     return PurePosixPath(str(out)).suffix or ".zarr"
-
-
-def is_url(out: str | Path) -> bool:
-    """Return True if an output is a URL."""
-    return isinstance(out, str) and "://" in out
-
-
-def out_text(out: str | Path) -> str:
-    """Return an output as messages name it: without secrets."""
-    return shown_address(str(out))
 
 
 def check_output(
@@ -207,48 +196,6 @@ def resumable(
     else:
         with staged(out, overwrite=overwrite, question=question) as made:
             yield StagedOutput.at(made, question)
-
-
-def refuse_sources(out: str | Path | None, sources: Iterable[Source]) -> None:
-    """Refuse an output that is a source, or in one, or has one in it; None is none.
-
-    Raises
-    ------
-    PlanError
-        If it is.
-    """
-    if out is None:
-        return
-    target = _place(out)
-    for source in (origin for one in sources for origin in one.origins):
-        place = _place(source.name if source.local_path is None else source.local_path)
-        if target == place or target in place.parents or place in target.parents:
-            raise PlanError(
-                f"output {out_text(out)} and source {source.name} are one or in each other; "
-                "write it elsewhere"
-            )
-
-
-def refuse_equal(*outs: str | None) -> None:
-    """Refuse outputs that would overwrite each other; None are none.
-
-    Raises
-    ------
-    PlanError
-        If two are one.
-    """
-    places = [_place(out) for out in outs if out is not None]
-    twice = [place for place in places if places.count(place) > 1]
-    if twice:
-        raise PlanError(f"two outputs are one, {twice[0]}: give each a name of its own")
-
-
-def _place(address: str | Path) -> PurePosixPath:
-    """Return where something is, however it is named, so that places can be compared."""
-    if is_url(address):
-        scheme, _, rest = shown_address(str(address)).partition("://")
-        return PurePosixPath(scheme.lower(), rest.strip("/"))
-    return PurePosixPath(os.path.realpath(address))
 
 
 def _may_go(folder: Path) -> bool:

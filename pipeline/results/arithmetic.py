@@ -48,7 +48,8 @@ def applied(ufunc: np.ufunc, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -
     units = _units(ufunc.__name__, inputs)
     attrs = {} if units is None else {"units": units}
     name, read = _name(ufunc.__name__, inputs), lambda: first.coordinates
-    return Result(name, values, first.dims, attrs, first.labels, read=read)
+    origins = tuple(dict.fromkeys(origin for one in results for origin in one.origins))
+    return Result(name, values, first.dims, attrs, first.labels, read=read, origins=origins)
 
 
 def _compare(one: Result, other: Result) -> None:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chunkfold.errors import OutputError
+from chunkfold.outputs.output_places import refuse_origins
+from chunkfold.outputs.outputs import check_writable, staged
 from chunkfold.results.as_xarray import array_of, needed
 from chunkfold.results.picture_labels import is_interval
 
@@ -35,43 +31,25 @@ def dataframe_of(result: Result) -> pd.DataFrame:
     return table
 
 
-def write_one(
-    result: Result, path: str | os.PathLike[str], ending: str, *, overwrite: bool
-) -> None:
-    """Write a result as NetCDF (`.nc`) or as a Zarr (`.zarr`).
+def write_one(result: Result, out: str | os.PathLike[str], ending: str, *, overwrite: bool) -> None:
+    """Write a result as NetCDF (`.nc`) or as a Zarr (`.zarr`), whole or not at all.
 
     Raises
     ------
+    PlanError
+        If it cannot be written there, or something is there that is not to go.
     OutputError
-        If something is there that is not to be overwritten, or it cannot be written.
+        If the disk is full.
     """
+    out = os.fspath(out)
+    refuse_origins(out, result.origins)
+    check_writable(out, overwrite=overwrite)
     made = _storable(array_of(result), netcdf=ending == ".nc")
-    with _whole(Path(path), overwrite=overwrite) as there:
+    with staged(out, overwrite=overwrite) as there:
         if ending == ".nc":
             made.to_netcdf(there, engine="h5netcdf")
         else:
             made.to_zarr(there, mode="w", consolidated=False)
-
-
-@contextmanager
-def _whole(path: Path, *, overwrite: bool) -> Iterator[Path]:
-    """Yield a place beside a path, which takes its place once all is written.
-
-    Raises
-    ------
-    OutputError
-        If it cannot.
-    """
-    if os.path.lexists(path) and not overwrite:
-        raise OutputError(f"output {path} exists: give overwrite=True, or another path")
-    try:
-        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
-            yield (made := Path(folder) / path.name)
-            if path.is_dir() and not path.is_symlink():
-                shutil.move(path, Path(folder) / "before")
-            made.replace(path)
-    except OSError as error:
-        raise OutputError(f"output {path} cannot be written: {error}") from error
 
 
 def _storable(made: xarray.DataArray | xarray.Dataset, *, netcdf: bool) -> xarray.Dataset:

@@ -47,6 +47,8 @@ class Result(NDArrayOperatorsMixin):
     """The fields of records, each as a result of its own; nothing if there are none."""
     read: Callable[[], Mapping[str, Coordinate]] = dict
     """Reads everything that comes along."""
+    origins: tuple[str, ...] = ()
+    """Addresses of what it was read from: no file of it takes their place."""
 
     @cached_property
     def coordinates(self) -> Mapping[str, Coordinate]:
@@ -107,12 +109,22 @@ class Result(NDArrayOperatorsMixin):
     def to_netcdf(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write it to a NetCDF-4 file, whole or not at all (`chunkfold[netcdf]`).
 
+        Parameters
+        ----------
+        path
+            A path, or a URL of an object store.
+        overwrite
+            Replace what is there, if it is a file or a Zarr.
+
         Raises
         ------
         ImportError
             If xarray or h5netcdf is not installed.
+        PlanError
+            If something is there that is not to go, the result was read from it, or nothing can be
+            written there.
         OutputError
-            If the file exists and is not to be overwritten, or cannot be written.
+            If the disk is full.
         """
         from chunkfold.results.files import write_one
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from chunkfold.kernels.catalogue.named import is_known
 from chunkfold.kernels.catalogue.sketches import Sketch
+from chunkfold.outputs.output_places import origins_of
 from chunkfold.planning.plan import Plan
 from chunkfold.positions import index_of
 from chunkfold.results.attributes import carried_attributes
@@ -214,7 +215,13 @@ class Results(Mapping[str, Result]):
         grouping = self.plan.grouping
         grouped = grouping is not None and grouping.axes[0] in dims
         labels = grouping.groups if grouping is not None and grouped else None
-        return Result(name, values, dims, attrs, labels, parts, lambda: self._coordinates)
+        return Result(
+            name, values, dims, attrs, labels, parts, lambda: self._coordinates, self._origins
+        )
+
+    @cached_property
+    def _origins(self) -> tuple[str, ...]:
+        return origins_of(self.plan.request.sources)
 
     def names(self, result: Result) -> list[str | None] | None:
         """Return the names of a result's axes, if they have names; None for those without."""

@@ -15,7 +15,7 @@ from chunkfold.cluster.joining import connect
 from chunkfold.cluster.security import tls_settings
 from chunkfold.errors import ChunkError, PlanError
 from chunkfold.http_denials import ABSENT
-from chunkfold.outputs.outputs import out_text
+from chunkfold.outputs.output_places import out_text
 from chunkfold.planning.option_values import Section
 from chunkfold.planning.options import Options
 from chunkfold.settings import ABSENT_STATUS, ALLOW_TARGETS, IMAGE_LEVEL, LOSSES, WORKER_LOSSES

@@ -10,7 +10,8 @@ import numpy as np
 
 from chunkfold.api import submit
 from chunkfold.errors import MissingWarning, UnstoredWarning
-from chunkfold.outputs.outputs import check_output, refuse_equal, refuse_sources
+from chunkfold.outputs.output_places import refuse_equal, refuse_sources
+from chunkfold.outputs.outputs import check_output
 from chunkfold.planning.option_values import Section
 from chunkfold.planning.request import Request
 from chunkfold.planning.resolve import asked

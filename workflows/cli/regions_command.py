@@ -6,7 +6,8 @@ import sys
 
 import click
 
-from chunkfold.outputs.outputs import check_output, refuse_sources, staged
+from chunkfold.outputs.output_places import refuse_sources
+from chunkfold.outputs.outputs import check_output, staged
 from chunkfold.planning.option_values import Section
 from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.cli import common_options

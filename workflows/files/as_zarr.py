@@ -12,7 +12,8 @@ import zarr
 from zarr.dtype import VariableLengthBytes, VariableLengthUTF8
 
 from chunkfold.errors import PlanError
-from chunkfold.outputs.outputs import format_of, out_text
+from chunkfold.outputs.output_places import out_text
+from chunkfold.outputs.outputs import format_of
 from chunkfold.planning.options import Options
 from chunkfold.results.companions import COORDINATES, Companions
 from chunkfold.results.coordinates import Auxiliary

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chunkfold.errors import PlanError
-from chunkfold.outputs.outputs import format_of, is_url, out_text
+from chunkfold.outputs.output_places import is_url, out_text
+from chunkfold.outputs.outputs import format_of
 from chunkfold.results.as_xarray import array_of, needed, with_edges
 from chunkfold.results.coordinate import Coordinate
 from chunkfold.results.result import Result

@@ -8,13 +8,8 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from chunkfold.errors import PlanError, warn_caller
-from chunkfold.outputs.outputs import (
-    check_output,
-    check_writable,
-    is_url,
-    out_text,
-    refuse_sources,
-)
+from chunkfold.outputs.output_places import is_url, out_text, refuse_sources
+from chunkfold.outputs.outputs import check_output, check_writable
 from chunkfold.outputs.staging_folder import question_of
 from chunkfold.planning.option_table import Keywords, Op
 from chunkfold.planning.options import options_of

@@ -15,7 +15,7 @@ from pathlib import Path
 from platformdirs import user_state_path
 
 from chunkfold.errors import BusyError, PlanError
-from chunkfold.outputs.outputs import is_url, out_text
+from chunkfold.outputs.output_places import is_url, out_text
 
 
 def lock_path(out: str) -> Path:

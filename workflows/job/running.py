@@ -17,7 +17,8 @@ from chunkfold.errors import JobError, LedgerError, LedgerWarning, PlanError, Ti
 from chunkfold.events import OnEvent
 from chunkfold.ledger.ledger import Ledger
 from chunkfold.ledger.upkeep import prune
-from chunkfold.outputs.outputs import check_output, check_writable, refuse_equal, refuse_sources
+from chunkfold.outputs.output_places import refuse_equal, refuse_sources
+from chunkfold.outputs.outputs import check_output, check_writable
 from chunkfold.planning.options import Options
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.request import Request

@@ -17,7 +17,8 @@ from chunkfold.api import submit
 from chunkfold.errors import PlanError
 from chunkfold.events import OnEvent
 from chunkfold.kernels import quantile
-from chunkfold.outputs.outputs import check_output, refuse_sources
+from chunkfold.outputs.output_places import refuse_sources
+from chunkfold.outputs.outputs import check_output
 from chunkfold.planning.option_table import Keywords, Op
 from chunkfold.planning.options import Options
 from chunkfold.planning.request import Request

@@ -11,7 +11,8 @@ from distributed import Client
 from chunkfold.api import stream, submit
 from chunkfold.errors import PlanError
 from chunkfold.events import OnEvent
-from chunkfold.outputs.outputs import check_output, refuse_sources, staged
+from chunkfold.outputs.output_places import refuse_sources
+from chunkfold.outputs.outputs import check_output, staged
 from chunkfold.planning.option_table import Keywords, Op
 from chunkfold.planning.options import DEFAULT, Options, options_of, with_options
 from chunkfold.planning.request import Request

@@ -17,7 +17,7 @@ from zarr.storage import StorePath
 
 from chunkfold.errors import NaNWarning, PlanError, warn_caller
 from chunkfold.events import OnEvent
-from chunkfold.outputs.outputs import is_url, out_text
+from chunkfold.outputs.output_places import is_url, out_text
 from chunkfold.outputs.staging_folder import clear_staging, staging_folder
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.option_table import Keywords

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+import zarr
 
 import chunkfold as cf
-from chunkfold.errors import OutputError
+from chunkfold.errors import PlanError
 
 pytestmark = pytest.mark.unoptimised
 VALUES = np.random.default_rng(0).normal(280, 9, (4, 3, 5)).astype("f4")
@@ -48,14 +49,32 @@ def test_a_file_has_values_coordinates_and_units(path: Path):
 
 def test_what_is_there_stays_unless_it_is_to_go(path: Path):
     written(reduced(axis="time"), path)
-    with pytest.raises(OutputError, match="exists: give overwrite=True"):
+    with pytest.raises(PlanError, match=r"exists; remove it, .* overwrite=True"):
         written(reduced("max", axis="time"), path)
     written(reduced("max", axis="time"), path, overwrite=True)
     with opened(path) as got:
         assert list(got.data_vars) == ["max"]
-    with pytest.raises(OutputError, match="cannot be written"):
+    with pytest.raises(PlanError, match="cannot be written"):
         written(reduced(axis="time"), path.parent / "no" / path.name)
     assert sorted(one.name for one in path.parent.iterdir()) == [path.name]
+
+
+def test_only_a_zarr_makes_room_for_another(tmp_path: Path):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "thesis.tex").touch()
+    with pytest.raises(PlanError, match="is a folder, but no Zarr"):
+        reduced().to_zarr(tmp_path / "home", overwrite=True)
+    assert (tmp_path / "home" / "thesis.tex").exists()
+
+
+@pytest.mark.parametrize("where", ["air.zarr", "air.zarr/t", "."])
+def test_the_source_makes_no_room(tmp_path: Path, where: str):
+    zarr.create_array(tmp_path / "air.zarr", name="t", data=VALUES)
+    means = cf.submit(tmp_path / "air.zarr" / "t", "mean", axis=0).labelled()
+    for result in (means, means - 273.15, 2 * means + means):
+        with pytest.raises(PlanError, match="are one or in each other"):
+            result.to_zarr(tmp_path / where, overwrite=True)
+    assert cf.reduce(tmp_path / "air.zarr" / "t", "count") == VALUES.size
 
 
 def test_bins_are_texts_with_their_edges_beside(path: Path):

@@ -12,7 +12,7 @@ import zarr
 
 import chunkfold as cf
 from chunkfold.errors import ChangedError
-from chunkfold.outputs.outputs import refuse_sources
+from chunkfold.outputs.output_places import refuse_sources
 from chunkfold.planning.work import Work
 from chunkfold.sources.array_source import ArraySource
 from chunkfold.sources.concatenation import ConcatenatedSource

@@ -19,11 +19,14 @@ import zarr
 from zarr.storage import ObjectStore
 
 import chunkfold as cf
+from chunkfold.kernels.feed.fed_buffer import FedBuffer
 from chunkfold.planning import planner
 from chunkfold.sources import chunk_index
 from chunkfold.stores import listing, remote
+from chunkfold.worker.worker_device import WorkerDevice
 from chunkfold.workflows.job.loading import load_job
 from chunkfold.workflows.job.running import run_job
+from tests.pipeline.reading.conftest import owned  # noqa: F401 # a fixture
 from tests.real.azurite import azurite, make_container
 from tests.real.google import google
 from tests.real.servers import SECRET, Ceph, ceph, nginx
@@ -89,6 +92,39 @@ def test_s3_gives_the_bits_that_a_disk_gives(environment: Ceph, tmp_path: Path, 
         got = cf.reduce(f"s3://climate/{layout}", ["sum", "std"], **given)
         want = cf.reduce(made, ["sum", "std"], **given)
         assert all(got[name].tobytes() == want[name].tobytes() for name in want)
+
+
+@pytest.mark.parametrize("owned", ["native"], indirect=True)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_devices_decode_what_s3_has(
+    environment: Ceph,
+    owned: WorkerDevice,  # noqa: F811 # the device of this process
+    layout: str,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    by_device, decode = list[bool](), FedBuffer.decode
+    monkeypatch.setattr(
+        FedBuffer, "decode", lambda *given: by_device.append(decode(*given)) or by_device[-1]
+    )
+    found = cf.reduce(f"s3://climate/{layout}", ["sum", "max"], axis=0)
+    want = cf.reduce(FULL, ["sum", "max"], axis=0)
+    for op, values in found.items():
+        np.testing.assert_array_equal(values, want[op])
+    assert by_device
+    assert all(by_device)
+
+
+def test_results_in_python_are_written_to_s3(environment: Ceph):
+    result = cf.submit("s3://climate/zstd", "mean", axis=0).labelled()
+    for number in range(2):
+        result.to_zarr("s3://climate/mean.zarr", overwrite=number > 0)
+        store = ObjectStore(environment.store("climate"), read_only=True)
+        written = zarr.open_group(store, path="mean.zarr", mode="r")
+        np.testing.assert_array_equal(written["mean"][...], result.values)
+    with pytest.raises(cf.PlanError, match="exists; remove it"):
+        result.to_zarr("s3://climate/mean.zarr")
+    with pytest.raises(cf.PlanError, match="are one or in each other"):
+        result.to_zarr("s3://climate/zstd", overwrite=True)
 
 
 def test_s3_is_listed_in_lots(environment: Ceph, monkeypatch: pytest.MonkeyPatch):

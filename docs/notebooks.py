@@ -1,4 +1,4 @@
-"""Pages as notebooks: `make docs` makes one of each page whose code runs, and links it there."""
+"""Pages as notebooks: `make docs` turns those in `PAGES` into notebooks, which their pages link."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LINK = re.compile(r"\[([^\]]+)\]\((?!https?:)([^)#]*)(?:#[^)]*)?\)")
 def notebook(name: str, folder: Path = Path(__file__).parent) -> NotebookNode:
     """Return a page as a notebook, which makes the sample first if the page reads it.
 
-    What the page says that a block prints is the output of its cell.
+    The output that the page shows below a block becomes the output of its cell.
     """
     text = (folder / f"{name}.md").read_text()
     _, sample, _ = _CODE.split((folder / "sample.md").read_text())
@@ -46,7 +46,7 @@ def notebook(name: str, folder: Path = Path(__file__).parent) -> NotebookNode:
         cells.append(cell)
         if told := behind[printed.end() if printed else 0 :].strip("\n"):
             cells.append(_told(told))
-    for number, cell in enumerate(cells):  # else they are new ones at each build
+    for number, cell in enumerate(cells):  # fixed ones, so that builds are identical
         cell.id = f"{name}-{number}"
     spec = {"name": "python3", "display_name": "Python 3", "language": "python"}
     made: NotebookNode = v4.new_notebook(cells=cells, metadata={"kernelspec": spec})
@@ -54,7 +54,7 @@ def notebook(name: str, folder: Path = Path(__file__).parent) -> NotebookNode:
 
 
 def _told(text: str) -> NotebookNode:
-    """Return text whose links lead to other notebooks; those to what is none are words."""
+    """Return a cell of text: links to other notebooks stay, those to other pages become text."""
 
     def linked(found: re.Match[str]) -> str:
         words, page = found[1], found[2].removesuffix(".md")

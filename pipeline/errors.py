@@ -16,7 +16,8 @@ ChunkfoldError
 +-- PlanError           a request cannot be planned: axes, selection, memory
 +-- ClusterError        a scheduler cannot be reached, workers do not answer or lack resources
 +-- JobError            a job file is wrong
-+-- LedgerError         a ledger cannot be used, or not for this reduction
++-- LedgerError         a ledger cannot be used
+|   +-- UnfitForLedgerError   not for this array or reduction
 +-- OutputError         an output cannot be written: its disk is full
 +-- BusyError           another run that writes the same output is under way
 +-- TimeLimitError      a job took longer than it may
@@ -74,6 +75,7 @@ __all__ = [
     "IncompleteError",
     "JobError",
     "LedgerError",
+    "UnfitForLedgerError",
     "MissingError",
     "MonoidError",
     "OutputError",
@@ -267,6 +269,10 @@ class JobError(ChunkfoldError, ValueError):
 
 class LedgerError(ChunkfoldError, ValueError):
     """A ledger cannot be used, or not for this reduction."""
+
+
+class UnfitForLedgerError(LedgerError):
+    """A ledger cannot have partials of this array or reduction, whatever its state."""
 
 
 class OutputError(ChunkfoldError, OSError):

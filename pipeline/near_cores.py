@@ -25,11 +25,12 @@ class NumaNode(NamedTuple):
 
 
 class CoreShare(NamedTuple):
-    """The cores of a device or worker, and how many of them are its own."""
+    """The cores on which a device or worker may run, and its share of them."""
 
     cores: frozenset[int]
     """Cores on which it may run; others may run on them, too."""
     own: int
+    """The number of cores, divided by those that share them; rounded down."""
 
 
 def numa_nodes(sysfs: Path | None = None) -> dict[int, NumaNode]:
@@ -66,7 +67,7 @@ def parse_cores(text: str) -> frozenset[int]:
     Raises
     ------
     ValueError
-        If it is none.
+        If the text is no such list.
 
     >>> sorted(parse_cores("0-2,8,10-11"))
     [0, 1, 2, 8, 10, 11]
@@ -95,8 +96,8 @@ def share_cores(
 ) -> list[CoreShare]:
     """Share cores out to devices, or to workers, by the NUMA nodes of each.
 
-    A node's cores are shared by those on it, and by those of which no node is known. The cores of
-    a node that has none on it go to the nearest nodes that have some.
+    A node's cores are shared by the devices on it, and by those whose node is not known. Cores of a
+    node without devices go to the nearest nodes with devices.
 
     Parameters
     ----------
@@ -136,7 +137,7 @@ def _nearest(number: int, node: NumaNode, used: Collection[int]) -> Collection[i
 def keep_to(cores: frozenset[int]) -> None:
     """Keep all threads of this process, and those that they start, to some cores.
 
-    A thread that may use none of them stays as it is, and none may use more than before.
+    A thread that is not allowed on any of them keeps its affinity, and none gets more cores.
     """
     kept = set[int]()
     with suppress(OSError):  # where /proc is not there

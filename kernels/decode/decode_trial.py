@@ -14,7 +14,7 @@ import pyopencl as cl
 from chunkfold.kernels.decode.codec_chain import Filter
 from chunkfold.kernels.decode.stored_chunks import in_places, laid_out
 from chunkfold.kernels.decode.workspace import DeviceChunks, Workspace
-from chunkfold.kernels.errors import BuildError, DeviceError
+from chunkfold.kernels.errors import BuildError, DeviceError, DeviceMemoryError
 from chunkfold.kernels.program.device_context import DeviceContext
 
 _NBYTES = 200_000
@@ -48,6 +48,8 @@ def tried(
         try:
             codec = make()
             known.setdefault(name, _decodes_right(name, codec, workspace))
+        except DeviceMemoryError:
+            return None  # which says nothing of the kernels
         except (BuildError, DeviceError, cl.Error):
             known[name] = False
         return codec if known[name] else None

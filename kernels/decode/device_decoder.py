@@ -111,6 +111,7 @@ class DeviceDecoder:
             else:
                 into = workspace.room(_BUFFERS[number % 2], int(to[-1]) + nbytes)
             if not stage.decode(workspace, DeviceChunks(stored, places, given, into, to, nbytes)):
+                workspace.finish()  # the host writes to the region then
                 return False
             stored, places, given = into, to, np.full(len(to), nbytes)
         if stages and straight:

@@ -19,7 +19,8 @@ class Boxes(NamedTuple):
     """Places of boxes of chunks in a region."""
 
     boxes: np.ndarray
-    """A row for each chunk, int64: the first element in the chunk and in the region, lengths."""
+    """A row for each chunk, int64: the flat index of the box's first element in the chunk, that in
+    the region, and the extents of the box."""
     chunk: tuple[int, ...]
     """Shape of a chunk."""
     region: tuple[int, ...]
@@ -27,7 +28,7 @@ class Boxes(NamedTuple):
 
 
 class StoredChunks(NamedTuple):
-    """Chunks as they are stored, and where what they decode to goes."""
+    """Compressed chunks in one buffer, and the place of each in the decoded region."""
 
     places: np.ndarray
     """Where each begins in a buffer, multiples of `ALIGNED`, int64, ascending."""

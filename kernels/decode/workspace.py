@@ -1,4 +1,4 @@
-"""Memory of a device that stages of decoding work in, and the queue they run on."""
+"""Scratch buffers of a device that decodes chunks, and the queue that it uses."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Workspace:
         self._uploaded_ns = 0
 
     def room(self, name: str, nbytes: int) -> cl.Buffer:
-        """Return a buffer of at least so many bytes; what it held is lost if it grows.
+        """Return the buffer of a name, of at least so many bytes; what it held is lost if it grows.
 
         Raises
         ------
@@ -72,9 +72,10 @@ class Workspace:
         return found
 
     def pinned(self, name: str, count: int, dtype: np.dtype) -> np.ndarray:
-        """Return zeros in pinned memory, the same for the same name.
+        """Return zeros in pinned memory; calls with one name reuse it.
 
-        Drivers copy from and to other memory while they hold their lock, and wait for the queue.
+        The last transfer from it must have ended. Drivers copy from and to other memory while they
+        hold their lock, and wait for the queue.
         """
         nbytes, found = count * dtype.itemsize, self._pinned.get(name)
         if found is None or found.nbytes < nbytes:
@@ -94,12 +95,12 @@ class Workspace:
             return cl.enqueue_nd_range_kernel(self.queue, kernel, rounded, group)
 
     def write(self, buffer: cl.Buffer, values: np.ndarray) -> None:
-        """Enqueue an upload of pinned values, which stay as they are until `read` returns."""
+        """Enqueue an upload of pinned values: nobody changes them before `read` returns."""
         with device_errors(self.opened.device, "decoding"):
             cl.enqueue_copy(self.queue, buffer, values, is_blocking=False)
 
     def fill(self, buffer: cl.Buffer, element: bytes) -> None:
-        """Enqueue that a buffer is filled with an element."""
+        """Enqueue the fill of a buffer with an element."""
         whole = buffer.size - buffer.size % len(element)
         with device_errors(self.opened.device, "decoding"):
             cl.enqueue_fill_buffer(self.queue, buffer, element, 0, whole)

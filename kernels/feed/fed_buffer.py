@@ -18,14 +18,14 @@ from chunkfold.kernels.program.device_context import DeviceContext, device_error
 
 
 class FedBuffer:
-    """One input of one read, on a device: see `kernels.fold.staging.StagingBuffer`.
+    """A buffer for the input of one read at a time, used again as `fold.staging.StagingBuffer`.
 
     Parameters
     ----------
     feeder
         Returns what feeds the device from files.
     decoders
-        What decodes on the device.
+        Decoders that threads borrow.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class FedBuffer:
         self._opened, self._feeder, self._decoders = opened, feeder, decoders
         self._queue = opened.queue()
         self._memory: np.ndarray | None = None
-        """Pinned, once it was filled from here."""
+        """Pinned memory; None until `begin` is called first."""
         self._upload: cl.Event | None = None
         self._until: cl.Event | None = None
         """The fold that reads it."""
@@ -63,7 +63,7 @@ class FedBuffer:
             feeder.feed(runs, self._buffer, self._before())
         except NotFed:
             return False
-        self._upload = None
+        self._drain_upload()  # complete, since pieces waited for it
         self._uploaded_s += feeder.uploaded_s()
         return True
 
@@ -96,7 +96,8 @@ class FedBuffer:
                 done = decoder.decode(chunks, self._buffer, self._before())
         except NotFed:
             return False
-        self._upload = None
+        if done:
+            self._drain_upload()  # complete, since the kernels waited for it
         return done
 
     def begin(self) -> np.ndarray:
@@ -124,7 +125,7 @@ class FedBuffer:
             self._queue.flush()
 
     def commit(self, nbytes: int) -> StagedInputs:  # noqa: ARG002 # kernels are told how many
-        """Return the buffer, and the event of its last upload, if that may be under way."""
+        """Return the buffer, and the upload that a fold must wait for, if there is one."""
         return StagedInputs(self._buffer, () if self._upload is None else (self._upload,))
 
     def busy_until(self, event: cl.Event | None) -> None:

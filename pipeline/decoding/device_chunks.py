@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from chunkfold.decoding.direct import Direct
 
 MOST_TOUCHED = 2
-"""Chunks that are touched decode to so many times the region at most: the host takes parts."""
+"""If the touched chunks decode to more than so many times the region, the host decodes them."""
 
 
 def device_codecs(of: Direct | None) -> CodecChain | None:
     """Return the codecs of an array's chunks, if devices know them, and zarr does not read them.
 
-    None too of chunks without codecs behind a network: they are copied to where they are wanted.
+    Return None for chunks without codecs behind a network, too: the host copies these.
     """
     if of is None:
         return None
@@ -50,14 +50,17 @@ def stored_chunks(
 ) -> tuple[Runs | Contents, StoredChunks] | None:
     """Return the chunks that a region touches, where they are stored, and where they go.
 
-    None if that is better left to the host: elements are left out between others, most of the
-    chunks is not taken, or one is larger than it can be, or is needed and not stored, or cannot be
-    found.
+    Return None if the host is to read it: the region has steps, takes less than half of its chunks,
+    or a chunk is too large, missing although it is required, or not found.
 
     Parameters
     ----------
     name
         Name of the array in messages.
+    known
+        The listed states of its objects.
+    in_turn
+        True if chunks may follow each other in place of C order.
     """
     try:
         return _stored_chunks(of, name, region, known, in_turn=in_turn)
@@ -109,7 +112,7 @@ class _Files(NamedTuple):
     states: np.ndarray
     """Bytes of each file."""
     number: np.ndarray
-    """Of each chunk the number of its file."""
+    """For each chunk the index of its file."""
     offsets: np.ndarray
     sizes: np.ndarray
     """Stored bytes of each chunk; 0: it is not stored."""

@@ -40,7 +40,9 @@ _MOST_STEPS = 64
 
 
 def view_of(graph: HighLevelGraph, name: str) -> StoredView:
-    """Return what is stored of which a layer has the elements, or is computed of it one by one.
+    """Return a layer as a view of a stored array, or of what is computed of stored ones.
+
+    The latter is computed element by element.
 
     Raises
     ------
@@ -54,7 +56,7 @@ def view_of(graph: HighLevelGraph, name: str) -> StoredView:
             return view_of(graph, below).turned(call.options["axes"])
         if _is_cast(call):
             made, dtype = view_of(graph, below), np.dtype(call.options["astype_dtype"])
-            # Results of what `dtype=` casts are of that dtype, too: no means, if it is of integers.
+            # A cast by `dtype=` sets the dtype of results, too: casts to integers are Dask's.
             if np.can_cast(made.dtype, dtype, "safe") and dtype.kind == "f" and not made.cast:
                 return replace(made, dtype=dtype, cast=dtype != made.dtype)
     if name.startswith(RECHUNKED):
@@ -84,7 +86,7 @@ def _is_elementwise(call: BlockCall) -> bool:
     arrays = [axes for _, axes in call.inputs if axes is not None]
     if not arrays or any(axes != call.outputs for axes in arrays):
         return False
-    if function in _POWERS and call.inputs[1][1] is not None:  # it may fail, by the element
+    if function in _POWERS and call.inputs[1][1] is not None:  # integers may refuse one
         return False
     return all(_is_number(given) for given, axes in call.inputs if axes is None)
 
@@ -124,7 +126,7 @@ class _Computation:
         )
 
     def _find(self, name: str) -> None:
-        """Note the calls that a layer is made by, each behind those that it needs."""
+        """Collect the calls by which a layer is made, each after those that it needs."""
         if name in self._calls or name in self._views:
             return
         call = block_call(self._graph, name)
@@ -152,7 +154,7 @@ class _Computation:
 
 
 def _refuse_unlike(one: StoredView, other: StoredView) -> None:
-    """Refuse arrays that are not paired element by element as they are stored."""
+    """Refuse arrays whose shapes, axes, chunks or selections differ."""
     same = one.source.shape == other.source.shape and one.order == other.order
     if not same or one.chunks != other.chunks:
         raise NotTakenError("it is computed of arrays of other shapes, axes or chunks")

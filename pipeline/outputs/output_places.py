@@ -1,4 +1,4 @@
-"""Places of outputs: none is that of what it is made of, nor of another output."""
+"""Refuse outputs that overlap their sources, or equal each other."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def out_text(out: str | Path) -> str:
 
 
 def refuse_sources(out: str | Path | None, sources: Iterable[Source]) -> None:
-    """Refuse an output that is a source, or in one, or has one in it; None is none.
+    """Refuse an output that equals, contains or lies in a source; None passes.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def refuse_origins(out: str | Path, origins: Iterable[str]) -> None:
 
 
 def refuse_equal(*outs: str | None) -> None:
-    """Refuse outputs that would overwrite each other; None are none.
+    """Refuse outputs of the same place; None are ignored.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def refuse_equal(*outs: str | None) -> None:
 
 
 def _place(address: str | Path) -> PurePosixPath:
-    """Return where something is, however it is named, so that places can be compared."""
+    """Return a path that is the same for all spellings of an address."""
     if is_url(address):
         scheme, _, rest = shown_address(str(address)).partition("://")
         return PurePosixPath(scheme.lower(), rest.strip("/"))

@@ -1,8 +1,9 @@
 """Outputs at URLs in the making, beside their place: a run goes on with what another left there.
 
-Each run has a note and objects of its own, below `.NAME.staged/ID/`. One that goes on with another
-takes its note, and then copies its objects: whatever that one still does, it does in vain. A note
-goes before what it is of, and is looked at behind what counts on that.
+Each run has a note and objects of its own, below `.NAME.staged/ID/`. A run that resumes another's
+output takes over its note, and then copies its objects; what that one writes later is ignored. The
+note is written before the objects, and deleted before them. A run reads it again after each step
+that relies on it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ from chunkfold.stores.remote import open_store, said_shortly
 
 _AT_ONCE, _PAGE = 32, 1000
 _NOTE, _READY = "note", "ready"
-"""Objects of a run beside what it makes: whose it is; and that it has all that it goes on with."""
+"""Objects of a run beside what it makes: who writes there; and that it has copied all that it
+resumes from."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +55,14 @@ class StagedObjects:
 
     out: str
     name: str
+    """The unique name by which a ledger knows it."""
     _store: Any
     _own: str
     _note: _Note
     kept: bool = False
     """True if another run may go on with it."""
+    placing: bool = False
+    """True once objects are copied to its place."""
 
     @cached_property
     def made(self) -> StorePath:
@@ -71,7 +76,7 @@ class StagedObjects:
 
     @property
     def where(self) -> str:
-        """The same, for messages."""
+        """The URL below which this run writes, without secrets."""
         return f"{shown_address(self._url)}/{self._own}"
 
     @property
@@ -112,6 +117,7 @@ class StagedObjects:
             told = shown_address(self.out)
             raise PlanError(f"output {told} came meanwhile: it is not overwritten")
         obstore.put(self._store, f"{self._own}/{PLACING}", b"")
+        self.placing = True
         _delete(self._store, there, first=f"{name}/{ROOT}")
         last = _copied(self._store, f"{self._own}/{MADE}", name, _is_metadata)
         for key in sorted(last, key=lambda key: (key == ROOT, -key.count("/"))):
@@ -144,8 +150,10 @@ def staged_objects(out: str, question: str, *, overwrite: bool) -> Iterator[Stag
         done = True
     finally:
         with suppress(Exception):
-            # One that was taken stays as long as its note: until then another run copies it.
-            if done or not (question and made.kept) or not _note_in(made._store, made._own).name:
+            # A run that takes it over copies it as long as it has a note. A part of it that is at
+            # its place is known by what is left here.
+            left = made.placing or (question and made.kept)
+            if done or not left or not _note_in(made._store, made._own).name:
                 _remove(made._store, made._own)
 
 

@@ -14,7 +14,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from chunkfold.errors import LedgerError
+from chunkfold.errors import UnfitForLedgerError
 from chunkfold.ledger.ledger import Ledger
 from chunkfold.planning.aligned_runs import LeafGrids, RunGrid
 from chunkfold.planning.blocks import (
@@ -184,7 +184,7 @@ def _refuse_unkept(request: Request, listings: Sequence[Listing | None], terms: 
 
     Raises
     ------
-    LedgerError
+    UnfitForLedgerError
         If it rounds in every operation, or nothing tells whether chunks are those that they were.
     """
     rounding = [
@@ -194,7 +194,7 @@ def _refuse_unkept(request: Request, listings: Sequence[Listing | None], terms: 
         if one.rounds
     ]
     if rounding:
-        raise LedgerError(
+        raise UnfitForLedgerError(
             f"{', '.join(rounding)}: rounded in every operation, so that its last bits depend on "
             "what a ledger has: leave the ledger out, or ask it in a run of its own"
         )
@@ -202,14 +202,14 @@ def _refuse_unkept(request: Request, listings: Sequence[Listing | None], terms: 
     for source, listing in zip(request.sources, listings, strict=True):
         region = [slice(0, size) for size in source.shape]
         if listing is None or listing.modified is None or not stored_identity(source, region):
-            raise LedgerError(
+            raise UnfitForLedgerError(
                 f"{source.name}: a ledger takes Zarr arrays in folders and object stores, whose "
                 "chunks can be listed with the times when they were written; several as one if "
                 f"their chunks make one grid. This one is {source.kind}, and tells none: leave "
                 f"the ledger out{untimed if source.remote else ''}"
             )
         if listing.contents is None and (listing.sizes > 0)[listing.modified <= 0].any():
-            raise LedgerError(
+            raise UnfitForLedgerError(
                 f"{source.name}: its store does not tell when chunks were written: leave the "
                 f"ledger out{untimed}"
             )

@@ -1,4 +1,4 @@
-"""Results as tables of pandas', and as files that xarray writes."""
+"""Results as pandas tables, NetCDF files and Zarr groups."""
 
 from __future__ import annotations
 
@@ -53,7 +53,11 @@ def write_one(result: Result, out: str | os.PathLike[str], ending: str, *, overw
 
 
 def _storable(made: xarray.DataArray | xarray.Dataset, *, netcdf: bool) -> xarray.Dataset:
-    """Return a Dataset that a file can hold: intervals are texts, with their edges beside them."""
+    """Return a Dataset that a file can hold.
+
+    Intervals become texts, with coordinates of their left and right edges; for NetCDF complex
+    numbers become two variables, and float16 float32.
+    """
     xr = needed()
     dataset: Any = made.to_dataset() if isinstance(made, xr.DataArray) else made
     for name, coord in list(dataset.coords.items()):

@@ -28,7 +28,7 @@ class OperandSource:
     packing: Packing | None
     """How they are unpacked; None if they are values."""
     dtype: np.dtype
-    """What they are cast to then."""
+    """The dtype to which values are cast."""
 
     def values(self, elements: np.ndarray) -> np.ndarray:
         """Return the values of elements."""
@@ -43,8 +43,8 @@ class Step:
     function: Callable[..., Any]
     args: tuple[int | np.generic | float | np.ndarray, ...]
     given: tuple[bool, ...]
-    """For each argument True if it is the number of an operand, or of a step behind these; else it
-    is a constant."""
+    """True for each argument that is an index into the operands, and the results of steps after
+    them; the others are constants."""
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, made: Sequence[np.ndarray]) -> np.ndarray:
@@ -66,7 +66,7 @@ def after_steps(steps: Sequence[Step], values: Sequence[np.ndarray]) -> np.ndarr
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ComputedSource(DeclaredSource):
-    """Sources of one shape and one grid, and the steps that compute each element of theirs."""
+    """Elements that steps compute of sources of one shape; the grid is that of the first one."""
 
     operands: tuple[OperandSource, ...]
     steps: tuple[Step, ...]
@@ -76,7 +76,7 @@ class ComputedSource(DeclaredSource):
 
     @property
     def kind(self) -> str:
-        """Return the kind of the first source."""
+        """Return the kind of the first operand, and that NumPy computes it."""
         return f"computed by NumPy, {self.operands[0].source.kind}"
 
     @property
@@ -99,7 +99,7 @@ class ComputedSource(DeclaredSource):
         return self if self.travels else copied(self, regions)
 
     def check_unchanged(self) -> None:
-        """Notice that one was replaced."""
+        """Raise `ChangedError` if one was replaced."""
         for one in self.operands:
             one.source.check_unchanged()
 
@@ -108,7 +108,7 @@ class ComputedSource(DeclaredSource):
         return self._of([one.source.reopened() for one in self.operands])
 
     def dated(self) -> Source:
-        """Return it as of now."""
+        """Return it with the time of now by its servers: later writes end a run."""
         return self._of([one.source.dated() for one in self.operands])
 
     def _of(self, sources: Sequence[Source]) -> Source:

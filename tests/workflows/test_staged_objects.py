@@ -186,6 +186,32 @@ def test_a_pyramid_that_was_gone_on_with_ends_early(
     assert not any(name.startswith("b.zarr") for name in there(tmp_path))
 
 
+@pytest.mark.parametrize("count", [1, 60])
+def test_a_store_that_fails_while_it_takes_its_place_is_in_nobodys_way(
+    source: Path, tmp_path: Path, first: str, monkeypatch: pytest.MonkeyPatch, count: int
+):
+    import obstore
+
+    copy, copied = obstore.copy, list[str]()
+
+    def failing(*given: Any) -> None:
+        copied.append(given[-1])
+        if len(copied) > count:
+            raise OSError("the store is away")
+        copy(*given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(obstore, "copy", failing)
+        with pytest.raises(PlanError, match="the store is away"):
+            pyramids.pyramid(source, OUT, 3)
+    assert any(name.startswith("b.zarr/") for name in there(tmp_path))
+    assert "b.zarr/zarr.json" not in there(tmp_path)
+    check_output(OUT)
+    pyramids.pyramid(source, OUT, 3)
+    pyramids.pyramid(source, tmp_path / "c.zarr", 3)
+    assert_placed(tmp_path, tmp_path / "c.zarr")
+
+
 def test_what_came_meanwhile_is_not_overwritten(source: Path, tmp_path: Path, first: str):
     bucket = tmp_path / "s3" / "bucket"
     with pytest.raises(PlanError, match="came meanwhile"):  # noqa: SIM117, PT012

@@ -56,7 +56,7 @@ def chunk_findings(
     masks, said_of = {**read.masks(beyond)}, {**_SAID}
     if beside is not None:
         masks |= beside.masks
-        said_of |= beside.said
+        said_of |= beside.messages
     for kind, chunks in masks.items():
         if chunks.any():
             said = said_of.get(kind, "; ".join(told))

@@ -13,7 +13,7 @@ from distributed import Client
 
 from chunkfold.api import plan
 from chunkfold.boxes import Slices
-from chunkfold.errors import LedgerError, MonoidError, PlanError
+from chunkfold.errors import MonoidError, PlanError, UnfitForLedgerError
 from chunkfold.kernels import Monoid, as_monoid, is_defined
 from chunkfold.ledger.segments import DamagedError
 from chunkfold.ledger.stored_partials import partials_in
@@ -32,8 +32,8 @@ from chunkfold.workflows.checks.chunk_statistics import (
 )
 from chunkfold.workflows.checks.finding_kinds import FindingKind
 
-_TERMS = 3
-"""Doubles that a sum is read as: all of it, but for one of numbers that are very far apart."""
+_TERMS = 4
+"""Doubles that a sum is read as. Only if the last one is 0 are they all of the sum."""
 
 
 def _term(number: int, fields: Mapping[str, Any], _: Any) -> Any:
@@ -50,7 +50,7 @@ def _summed(x: Any) -> Mapping[str, Any]:
 
 
 def kept_statistics(source: Source) -> list[Monoid]:
-    """Return the reductions that are compared, of which a ledger has the partials: NaN ignored."""
+    """Return the reductions whose partials in a ledger are compared; they skip NaN."""
     sums = [
         Monoid(f"kept_sum{n}", fields={"s": "exact"}, zero={"s": 0}, lift=_summed, op="add",
                finish=partial(_term, n)).skipping()
@@ -63,15 +63,15 @@ def kept_statistics(source: Source) -> list[Monoid]:
 
 @dataclass(frozen=True)
 class LedgerFindings:
-    """Chunks of an array that a ledger tells of, each mask over their grid."""
+    """Boolean masks over the grid of an array's chunks."""
 
     damaged: np.ndarray
-    """True for those of blocks whose values are others than the ledger has."""
+    """True for the chunks of a block whose statistics differ from the ledger's."""
     changed: np.ndarray
-    """True for those that were written since the ledger had them."""
+    """True for chunks that were written after the ledger noted their block."""
     compared: np.ndarray
-    """True for those of blocks that were compared."""
-    said: Mapping[FindingKind, str] = field(default_factory=dict)
+    """True for the chunks of blocks that were compared."""
+    messages: Mapping[FindingKind, str] = field(default_factory=dict)
 
     @property
     def masks(self) -> Mapping[FindingKind, np.ndarray]:
@@ -101,10 +101,10 @@ class KnownArray:
         trusted: bool,
         client: Client | None,
     ) -> KnownArray | None:
-        """Look for an array in a ledger; None if there is none, or none can have it.
+        """Look for an array in a ledger; return None without one, or if none can hold the array.
 
-        If it is packed, statistics may be of the numbers that are stored, or of their values: of
-        whichever the ledger has more blocks.
+        Of a packed array the numbers that are stored are compared, or their values: whichever the
+        ledger has of more blocks.
 
         Raises
         ------
@@ -118,7 +118,7 @@ class KnownArray:
             try:
                 made = plan(source, ops, mask_and_scale=unpacked, ledger=ledger,
                             trust_ledger=trusted, client=client)  # fmt: skip
-            except (LedgerError, MonoidError, PlanError):
+            except (UnfitForLedgerError, MonoidError, PlanError):
                 return None
             (keys,) = question_keys(made.request, made.questions, made.scan.listings)
             found.append(cls(source, made, keys, ops, unpacked))
@@ -128,26 +128,28 @@ class KnownArray:
         """Compare what the ledger has with what was read."""
         damaged, changed, compared = (np.zeros(read.shape, bool) for _ in range(3))
         differ, blocks = dict[str, None](), 0
-        for block, region, known in self._known():
+        for block, region, known in self._known_blocks():
             box = chunks_of(self.source, region)
             if box is None or (read.elements < read.expected)[box].any():
                 continue
-            compared[box] = True
             others = _different(known, {name: one[box] for name, one in read.kept.items()})
-            if others and self.keys.blocks.are_as_listed(block):
+            if others and not self.keys.blocks.are_as_listed(block):
+                continue  # it was written meanwhile
+            compared[box] = True
+            if others:
                 damaged[box] = True
                 blocks += 1
                 differ.update(dict.fromkeys(others))
-        for box, written in self._noted():
+        for box, written in self._written_later():
             changed[box] |= written
-        said = {
+        messages = {
             FindingKind.DAMAGED: f"{counted(blocks, 'block')} with another {', '.join(differ)} "
             "than the ledger has, and nothing says that it was written since",
             FindingKind.CHANGED: "written since the ledger had the block that it is in",
         }
-        return LedgerFindings(damaged, changed & ~compared, compared, said)
+        return LedgerFindings(damaged, changed & ~compared, compared, messages)
 
-    def _known(self) -> Iterator[tuple[Block, Slices, Mapping[str, Any]]]:
+    def _known_blocks(self) -> Iterator[tuple[Block, Slices, Mapping[str, Any]]]:
         """Yield blocks that the ledger has, where they are, and their statistics."""
         finder = PartialFinder(self._ledger, self.keys)
         statistics = self.keys.request.bound(fp64=self.plan.terms.fp64).statistics
@@ -167,8 +169,8 @@ class KnownArray:
     def _ledger(self) -> Any:
         return self.plan.ledger
 
-    def _noted(self) -> Iterator[tuple[tuple[slice, ...], np.ndarray]]:
-        """Yield chunks of blocks that the ledger had, and which of them were written since."""
+    def _written_later(self) -> Iterator[tuple[tuple[slice, ...], np.ndarray]]:
+        """Yield chunks of blocks that the ledger had, and which of them were written later."""
         (listing,) = self.plan.scan.listings
         assert listing is not None
         assert listing.modified is not None
@@ -186,7 +188,7 @@ class KnownArray:
 
 
 def _different(known: Mapping[str, Any], read: Mapping[str, np.ndarray]) -> list[str]:
-    """Return the names of statistics of a block that are others than those of its chunks."""
+    """Return the names of the statistics in which a ledger's block and its chunks differ."""
     counts = read["kept_count"]
     if int(counts.sum()) != int(known["kept_count"][0]):
         return ["count"]
@@ -196,17 +198,21 @@ def _different(known: Mapping[str, Any], read: Mapping[str, np.ndarray]) -> list
         if own is not None and there.any() and extreme_of(own[there]) != known[f"kept_{name}"][0]:
             found.append(name)
     terms = [f"kept_sum{n}" for n in range(_TERMS)]
-    if terms[0] in read and _total(*(read[name][there] for name in terms)) != _total(
-        *(known[name] for name in terms)
-    ):
-        found.append("sum")
+    if terms[0] in read:
+        each = [known[name] for name in terms], [read[name][there] for name in terms]
+        sums = [*map(_total, each)]
+        if None not in sums and sums[0] != sums[1]:
+            found.append("sum")
     return found
 
 
-def _total(*terms: Sequence[Any] | np.ndarray) -> Fraction | str:
-    """Return the exact sum of some doubles; a text of one that is no number."""
-    every = np.concatenate([np.asarray(one, np.float64).ravel() for one in terms])
-    if not np.isfinite(every).all():
-        with np.errstate(invalid="ignore"):
-            return str(np.sum(every[~np.isfinite(every)]))
-    return sum(map(Fraction, every[every != 0].tolist()), Fraction(0))
+def _total(terms: Sequence[Any]) -> Fraction | None:
+    """Return the sum of exact sums, each read as `_TERMS` doubles; None if they are not all of it.
+
+    They are not where the addends are farther apart than all bits of the doubles, nor of a sum that
+    is infinite or NaN.
+    """
+    every = [np.asarray(one, np.float64).ravel() for one in terms]
+    if every[-1].any() or not all(np.isfinite(one).all() for one in every):
+        return None
+    return sum((Fraction(value) for one in every for value in one[one != 0].tolist()), Fraction(0))

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import dask
 import numpy as np
 import pytest
 import zarr
@@ -215,6 +216,19 @@ def test_a_frame_that_the_device_refuses_is_decoded_by_the_host(
     assert counted["by host"] == 1
 
 
+def test_a_refused_leaf_that_lacks_a_chunk_has_its_fill(
+    owned: WorkerDevice, tmp_path: Path, counted
+):
+    path = stored(tmp_path / "a", chunks=(8, 20, 500), fill_value=7)
+    array, wanted = zarr.open_array(path), values()
+    array[16:24, 20:40] = wanted[16:24, 20:40] = 7
+    chunk, elements = path / "c" / "2" / "0" / "0", wanted[16:24, :20].tobytes()
+    half = len(elements) // 2
+    chunk.write_bytes(zstd_frame(elements[:half]) + zstd_frame(elements[half:]))
+    np.testing.assert_array_equal(cf.reduce(path, "min", axis=0), wanted.min(0))
+    assert counted["refused"]
+
+
 def zstd_frame(raw: bytes) -> bytes:
     return bytes(codec.compress(raw, 3, checksum=True))
 
@@ -340,10 +354,11 @@ def test_a_damaged_chunk_behind_a_network_is_told_as_the_host_does(
     content = chunk.read_bytes()
     for damaged in (content[:99], b"", content[:5] + bytes(40) + content[45:]):
         chunk.write_bytes(damaged)
-        with pytest.raises(cf.ChunkError) as on_device:
-            cf.reduce(remote(), "max")
-        with pytest.raises(cf.ChunkError) as on_host:
-            cf.reduce(remote(), "max", decode="host")
+        with dask.config.set({"chunkfold.remote.retry": "0.1s"}):
+            with pytest.raises(cf.ChunkError) as on_device:
+                cf.reduce(remote(), "max")
+            with pytest.raises(cf.ChunkError) as on_host:
+                cf.reduce(remote(), "max", decode="host")
         assert str(on_device.value) == str(on_host.value)
     assert counted["by host"]
 

@@ -133,6 +133,31 @@ def test_arrays_with_nan_and_infinities_are_compared(tmp_path: Path):
     assert chunks(check(path, ledger=ledger), "damaged") == blocks_of({2})
 
 
+def test_sums_of_numbers_that_are_far_apart_are_no_damage(tmp_path: Path):
+    """Doubles that hold the sum of a block drop bits which those of its chunks have."""
+    values = np.zeros((64, 50, 40), "f4")
+    values[:, 0, 0] = np.resize([1e38, 1e10, 1e-10, 1e-37, 1e-44], 64)
+    path, ledger = tmp_path / "a.zarr", tmp_path / "l"
+    stored(path, values, (1, 50, 40), compressors=None)
+    cf.reduce(path, "mean", axis=0, ledger=ledger, ledger_statistics=True)
+    found = check(path, ledger=ledger)
+    assert found.findings == ()
+    assert found.arrays[0].compared == 64
+    flip(path, 0, 3, 64)  # the greatest number
+    assert chunks(check(path, ledger=ledger), "damaged") == blocks_of({0})
+
+
+def test_a_ledger_that_fails_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path, ledger = known(tmp_path)
+
+    def fails(_: object) -> None:
+        raise LedgerError("the ledger cannot be listed: it broke")
+
+    monkeypatch.setattr("chunkfold.ledger.ledger.Ledger.refresh", fails)
+    with pytest.raises(LedgerError, match="it broke"):
+        check(path, ledger=ledger)
+
+
 def test_chunks_that_were_written_since_are_told_apart(tmp_path: Path):
     path, ledger = known(tmp_path)
     zarr.open_array(str(path))[17:19] = 5.5

@@ -1,7 +1,8 @@
-"""Refuse outputs that overlap their sources, or equal each other."""
+"""Refuse outputs that overlap their sources, or each other."""
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
@@ -44,26 +45,32 @@ def refuse_origins(out: str | Path, origins: Iterable[str]) -> None:
     """Refuse an output as `refuse_sources`, by addresses."""
     target = _place(out)
     for origin in origins:
-        place = _place(origin)
-        if target == place or target in place.parents or place in target.parents:
+        if _overlap(target, _place(origin)):
             raise PlanError(
                 f"output {out_text(out)} and source {out_text(origin)} are one or in each other; "
                 "write it elsewhere"
             )
 
 
-def refuse_equal(*outs: str | None) -> None:
-    """Refuse outputs of the same place; None are ignored.
+def refuse_overlaps(*outs: str | None) -> None:
+    """Refuse outputs that are one, or of which one lies in another; None are ignored.
 
     Raises
     ------
     PlanError
-        If two are one.
+        If two are.
     """
-    places = [_place(out) for out in outs if out is not None]
-    twice = [place for place in places if places.count(place) > 1]
-    if twice:
-        raise PlanError(f"two outputs are one, {twice[0]}: give each a name of its own")
+    given = [out for out in outs if out is not None]
+    for one, other in itertools.combinations(given, 2):
+        if _overlap(_place(one), _place(other)):
+            raise PlanError(
+                f"outputs {out_text(one)} and {out_text(other)} are one or in each other: give "
+                "each a name of its own"
+            )
+
+
+def _overlap(one: PurePosixPath, other: PurePosixPath) -> bool:
+    return one == other or one in other.parents or other in one.parents
 
 
 def _place(address: str | Path) -> PurePosixPath:

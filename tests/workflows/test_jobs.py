@@ -220,7 +220,7 @@ def test_a_check_plans_and_leaves_nothing(folder: Path, scheduler: str):
         (["output.manifest='2026.zarr'"], "write it elsewhere"),
         (["output.manifest='notes.txt'"], r"ends in '.txt'; use .json for JSON"),
         (["output.report='job.toml'"], r"ends in '.toml'; use .html for a page"),
-        (["output.manifest='o.json'"], "two outputs are one"),
+        (["output.manifest='o.json'"], "are one or in each other"),
     ],
     ids=lambda value: str(value)[:30],
 )

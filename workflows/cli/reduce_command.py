@@ -10,7 +10,7 @@ import numpy as np
 
 from chunkfold.api import submit
 from chunkfold.errors import MissingWarning, UnstoredWarning
-from chunkfold.outputs.output_places import refuse_equal, refuse_sources
+from chunkfold.outputs.output_places import refuse_overlaps, refuse_sources
 from chunkfold.outputs.outputs import check_output
 from chunkfold.planning.option_values import Section
 from chunkfold.planning.request import Request
@@ -140,7 +140,7 @@ def reduce_command(
     common_options.hold(output)
     check_plot(plot, "xarray", overwrite=overwrite)
     _check_beside(manifest, report, performance)
-    refuse_equal(output, plot, manifest, report, performance)
+    refuse_overlaps(output, plot, manifest, report, performance)
     for file in (output, plot, manifest, report, performance):
         refuse_sources(file, opened)
     quiet = quiet or json_lines

@@ -16,8 +16,7 @@ ChunkfoldError
 +-- PlanError           a request cannot be planned: axes, selection, memory
 +-- ClusterError        a scheduler cannot be reached, workers do not answer or lack resources
 +-- JobError            a job file is wrong
-+-- LedgerError         a ledger cannot be used
-|   +-- UnfitForLedgerError   not for this array or reduction
++-- LedgerError         a ledger cannot be used, or not for this reduction
 +-- OutputError         an output cannot be written: its disk is full
 +-- BusyError           another run that writes the same output is under way
 +-- TimeLimitError      a job took longer than it may
@@ -75,7 +74,6 @@ __all__ = [
     "IncompleteError",
     "JobError",
     "LedgerError",
-    "UnfitForLedgerError",
     "MissingError",
     "MonoidError",
     "OutputError",
@@ -269,10 +267,6 @@ class JobError(ChunkfoldError, ValueError):
 
 class LedgerError(ChunkfoldError, ValueError):
     """A ledger cannot be used, or not for this reduction."""
-
-
-class UnfitForLedgerError(LedgerError):
-    """A ledger cannot have partials of this array or reduction, whatever its state."""
 
 
 class OutputError(ChunkfoldError, OSError):

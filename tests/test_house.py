@@ -30,11 +30,12 @@ BOUNDS = {
     # runs, ordered_elements: longest runs
     # regions, region_shapes, region_values, regions_command: tables of segmentations; result_texts
     # output_places: results in Python are not written over what they are made of
-    "modules": 521,
+    # noted_addresses: nor over labels, weights and masks
+    "modules": 522,
     "module names that stand twice": 6,
     "functions in two modules": 7,
     "docstrings in dialect": 0,
-    "fields of Request, Plan and Work": 25,
+    "fields of Request, Plan and Work": 26,  # origins: outputs are not written over them
     # unmet_conditions, living_statistics, found_partials, transform_command, reductions in graphs
     "files that know absence": 76,  # regions, region_values, regions_command, transform
     "files that know groups": 63,  # transform, comparing, ordered_elements, regions
@@ -45,7 +46,8 @@ BOUNDS = {
     "files that know levels": 24,
 }
 ENTERED = {
-    "modules entered": 153,  # lent_memory; tracebacks, progress_shown: scripts and notebooks
+    # lent_memory; tracebacks, progress_shown: scripts and notebooks; noted_addresses
+    "modules entered": 154,
     "modules of planning entered": 19,
 }
 _measured = functools.cache(measured)

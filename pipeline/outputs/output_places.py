@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from chunkfold.errors import PlanError
 from chunkfold.redaction import shown_address
 from chunkfold.sources.source import Source
+from chunkfold.stores.addresses import is_zarr
 
 
 def is_url(out: str | Path) -> bool:
@@ -32,23 +33,27 @@ def refuse_sources(out: str | Path | None, sources: Iterable[Source]) -> None:
     """
     if out is None:
         return
-    refuse_origins(out, origins_of(sources))
+    refuse_origins(out, [address for one in sources for address in one.addresses])
 
 
-def origins_of(sources: Iterable[Source]) -> tuple[str, ...]:
-    """Return the addresses of all that sources are read from."""
-    every = [origin for one in sources for origin in one.origins]
-    return tuple(dict.fromkeys((one.local_path or one.name).rstrip("/") for one in every))
+def refuse_origins(out: str | Path | None, origins: Iterable[str]) -> None:
+    """Refuse an output as `refuse_sources`, by addresses; nor does it replace what is next to one.
 
-
-def refuse_origins(out: str | Path, origins: Iterable[str]) -> None:
-    """Refuse an output as `refuse_sources`, by addresses."""
+    What is next to an array in a Zarr group are its coordinates, for example.
+    """
+    if out is None:
+        return
     target = _place(out)
     for origin in origins:
         if _overlap(target, _place(origin)):
             raise PlanError(
                 f"output {out_text(out)} and source {out_text(origin)} are one or in each other; "
                 "write it elsewhere"
+            )
+        if target.parent == _place(origin).parent and _replaces_a_member(out):
+            raise PlanError(
+                f"output {out_text(out)} would replace what belongs to source {out_text(origin)}, "
+                "in the same Zarr group; write it elsewhere"
             )
 
 
@@ -67,6 +72,11 @@ def refuse_overlaps(*outs: str | None) -> None:
                 f"outputs {out_text(one)} and {out_text(other)} are one or in each other: give "
                 "each a name of its own"
             )
+
+
+def _replaces_a_member(out: str | Path) -> bool:
+    """Return True if something is at a local output's place, in a Zarr group."""
+    return not is_url(out) and os.path.lexists(out) and is_zarr(Path(out).absolute().parent)
 
 
 def _overlap(one: PurePosixPath, other: PurePosixPath) -> bool:

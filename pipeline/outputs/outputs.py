@@ -39,6 +39,8 @@ FORMATS = {
 }
 """Formats by the end of an output's name; one without an end is a Zarr."""
 RESULTS = (".json", ".zarr", ".csv", ".parquet", ".nc")
+_MOST_NAME = 200
+"""Bytes of a name: file systems allow 255, and some are for what is made beside it."""
 _REMOVAL_DEADLINE_S = 20.0
 _STAYS_AWAY_S = 0.3
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -83,8 +85,9 @@ def check_writable(out: str | Path, *, overwrite: bool = False) -> None:
         check_remote(str(out), overwrite=overwrite)
         return
     path = Path(out)
-    if path.name in ("", "..") or "\0" in str(out):
-        raise PlanError(f"output {str(out)!r} names no file")
+    named = 0 < len(os.fsencode(path.name)) <= _MOST_NAME
+    if not named or path.name == ".." or "\0" in str(out):
+        raise PlanError(f"output {str(out)!r} names no file: a name has 1 to {_MOST_NAME} bytes")
     if re.match(r"\w+:/", str(path)):
         raise PlanError(f"output {path} is a URL; this one is to be a local file or folder")
     clear_staging(path, kept=True)

@@ -26,6 +26,7 @@ from chunkfold.sources.axis_names import Named, axis_names
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.computed_weights import computed_weights
 from chunkfold.sources.named_labels import coordinate_of, may_name, nothing_named
+from chunkfold.sources.noted_addresses import noted
 from chunkfold.sources.opening import open_any
 from chunkfold.stores.addresses import NO_OPTIONS
 from chunkfold.units import size_text
@@ -212,7 +213,7 @@ def _opened(
 ) -> tuple[str, np.ndarray, Sequence[str | None] | None]:
     """Return what messages call an array, its values, and the names of its axes."""
     named = hasattr(given, "shape") or _is_address(given)
-    array = open_any(given if named else _array(given, what), options)
+    array = noted(open_any(given if named else _array(given, what), options))
     name = what if array.local_path is None and not _is_address(given) else array.name
     if array.nbytes > MOST_BYTES:
         remedy = (

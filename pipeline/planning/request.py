@@ -80,8 +80,15 @@ class Request:
     """Its name, if several were asked together."""
     questions: tuple[str, ...] = ()
     """Names of all that were asked together, in order; empty if one was asked alone."""
+    origins: tuple[str, ...] = ()
+    """Paths and URLs of all that it is read from: labels, weights and masks, too."""
     beside: tuple[Request, ...] = ()
     """The other questions: each has the same sources and the same selection."""
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Paths and URLs of its sources."""
+        return tuple(address for source in self.sources for address in source.addresses)
 
     @property
     def name(self) -> str:

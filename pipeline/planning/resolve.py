@@ -39,6 +39,7 @@ from chunkfold.sources.bins import Bins
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.data_arrays import DataArrays, data_arrays
 from chunkfold.sources.joined_values import Stored
+from chunkfold.sources.noted_addresses import noting_addresses
 from chunkfold.sources.opening import open_source
 from chunkfold.sources.reordered_source import reordered
 from chunkfold.sources.source import Source
@@ -52,8 +53,7 @@ def asked(
 
     `source` is what `chunkfold.reduce` takes, and options are those of one question, or of several
     by their names. Two sources whose coordinates have the same values in other orders are paired by
-    these, unless they are to be `by_position`. The memory that is enough depends on who works:
-    planning finds it out.
+    these, unless they are to be `by_position`. Planning finds out how much memory is enough.
 
     Raises
     ------
@@ -64,7 +64,10 @@ def asked(
     each = {"": options} if isinstance(options, Options) else options
     if not alone:
         check_questions(each)
-    requests = in_storage_order(_dated(tuple(_opened(source, each, by_position=by_position))))
+    with noting_addresses() as addresses:
+        opened = tuple(_opened(source, each, by_position=by_position))
+    origins = tuple(dict.fromkeys([*opened[0].addresses, *addresses]))
+    requests = in_storage_order(_dated([replace(one, origins=origins) for one in opened]))
     if not alone:
         refuse_other_windows(requests)
     if any(monoid.in_order for one in requests for monoid in one.options.monoids):

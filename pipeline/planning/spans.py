@@ -14,7 +14,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from chunkfold.errors import UnfitForLedgerError
+from chunkfold.errors import LedgerError
 from chunkfold.ledger.ledger import Ledger
 from chunkfold.planning.aligned_runs import LeafGrids, RunGrid
 from chunkfold.planning.blocks import (
@@ -42,6 +42,10 @@ SETTLED_NS = (2_000_000_000, 60_000_000_000)
 """Age of a chunk from which on it is trusted to be what it was, on this host's disks and behind a
 network: within a tick of a clock it could be written again, and look the same."""
 _UNTIMED = ", or give ledger_verify='content', which reads chunks to tell them apart"
+
+
+class UnfitForLedgerError(LedgerError):
+    """A ledger cannot have partials of this array or reduction, whatever its state."""
 
 
 @dataclass(frozen=True)

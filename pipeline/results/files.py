@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chunkfold.outputs.output_places import refuse_origins
-from chunkfold.outputs.outputs import check_writable, staged
+from chunkfold.outputs.outputs import check_output, staged
 from chunkfold.results.as_xarray import array_of, needed
 from chunkfold.results.picture_labels import is_interval
 
@@ -42,8 +42,8 @@ def write_one(result: Result, out: str | os.PathLike[str], ending: str, *, overw
         If the disk is full.
     """
     out = os.fspath(out)
+    check_output(out, (ending,), overwrite=overwrite)
     refuse_origins(out, result.origins)
-    check_writable(out, overwrite=overwrite)
     made = _storable(array_of(result), netcdf=ending == ".nc")
     with staged(out, overwrite=overwrite) as there:
         if ending == ".nc":

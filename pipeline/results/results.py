@@ -12,7 +12,6 @@ import numpy as np
 
 from chunkfold.kernels.catalogue.named import is_known
 from chunkfold.kernels.catalogue.sketches import Sketch
-from chunkfold.outputs.output_places import origins_of
 from chunkfold.planning.plan import Plan
 from chunkfold.positions import index_of
 from chunkfold.results.attributes import carried_attributes
@@ -221,7 +220,7 @@ class Results(Mapping[str, Result]):
 
     @cached_property
     def _origins(self) -> tuple[str, ...]:
-        return origins_of(self.plan.request.sources)
+        return self.plan.request.origins
 
     def names(self, result: Result) -> list[str | None] | None:
         """Return the names of a result's axes, if they have names; None for those without."""

@@ -22,6 +22,7 @@ from chunkfold.sources.aligning import align_to_data
 from chunkfold.sources.axis_names import Named
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.flags import flag_attributes
+from chunkfold.sources.noted_addresses import noted
 from chunkfold.sources.ome_zarr import image_name
 from chunkfold.sources.opening import check_dtype, open_any
 from chunkfold.sources.source import Source
@@ -148,7 +149,7 @@ def _read_zarr(
     mask_and_scale: bool,
     fractions: bool,
 ) -> GivenLabels:
-    source = open_any(by, options or NO_OPTIONS)
+    source = noted(open_any(by, options or NO_OPTIONS))
     refuse_many(source.name, source.nbytes, int(np.prod(source.shape, dtype=object)))
     if isinstance(source, ZarrSource) and source.dtype.kind in "TUS":
         values = np.asarray(source.bounded[...])

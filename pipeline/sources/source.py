@@ -161,6 +161,12 @@ class Source(ABC):
         """The sources that it is made of: itself, but where several are one."""
         return (self,)
 
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Return the paths or URLs of what it is read from."""
+        every = ((one.local_path or one.name).rstrip("/") for one in self.origins)
+        return tuple(dict.fromkeys(every))
+
     def parted(self, regions: Sequence[Sequence[slice]]) -> Source:
         """Return it as a block brings it, that reads these regions.
 

@@ -13,7 +13,7 @@ from distributed import Client
 
 from chunkfold.api import plan
 from chunkfold.boxes import Slices
-from chunkfold.errors import MonoidError, PlanError, UnfitForLedgerError
+from chunkfold.errors import MonoidError, PlanError
 from chunkfold.kernels import Monoid, as_monoid, is_defined
 from chunkfold.ledger.segments import DamagedError
 from chunkfold.ledger.stored_partials import partials_in
@@ -22,6 +22,7 @@ from chunkfold.planning.blocks import Block
 from chunkfold.planning.found_partials import PartialFinder
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.span_keys import QuestionKeys, question_keys
+from chunkfold.planning.spans import UnfitForLedgerError
 from chunkfold.plural import counted
 from chunkfold.sources.source import Source
 from chunkfold.workflows.checks.chunk_statistics import (

@@ -10,7 +10,7 @@ import numpy as np
 
 from chunkfold.api import submit
 from chunkfold.errors import MissingWarning, UnstoredWarning
-from chunkfold.outputs.output_places import refuse_overlaps, refuse_sources
+from chunkfold.outputs.output_places import refuse_origins, refuse_overlaps
 from chunkfold.outputs.outputs import check_output
 from chunkfold.planning.option_values import Section
 from chunkfold.planning.request import Request
@@ -142,7 +142,7 @@ def reduce_command(
     _check_beside(manifest, report, performance)
     refuse_overlaps(output, plot, manifest, report, performance)
     for file in (output, plot, manifest, report, performance):
-        refuse_sources(file, opened)
+        refuse_origins(file, request.origins)
     quiet = quiet or json_lines
     # Beside the results it is told anyway.
     warnings.simplefilter("default" if quiet else "ignore", MissingWarning)

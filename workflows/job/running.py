@@ -17,7 +17,7 @@ from chunkfold.errors import JobError, LedgerError, LedgerWarning, PlanError, Ti
 from chunkfold.events import OnEvent
 from chunkfold.ledger.ledger import Ledger
 from chunkfold.ledger.upkeep import prune
-from chunkfold.outputs.output_places import refuse_overlaps, refuse_sources
+from chunkfold.outputs.output_places import refuse_origins, refuse_overlaps
 from chunkfold.outputs.outputs import check_output, check_writable
 from chunkfold.planning.options import Options
 from chunkfold.planning.plan import Plan
@@ -88,7 +88,8 @@ def check_job(job: Job, left_out: dict[str, str] | None = None) -> dict[str, Req
         raise refused
     beside = (job.output.path, manifest_path(job), job.output.report)
     for out in beside:
-        refuse_sources(out, sources.values())
+        for request in requests.values():
+            refuse_origins(out, request.origins)
     refuse_overlaps(*beside)
     check_cluster(job.cluster)
     for name, one in ({"": options} if isinstance(options, Options) else options).items():

@@ -72,9 +72,45 @@ def test_the_source_makes_no_room(tmp_path: Path, where: str):
     zarr.create_array(tmp_path / "air.zarr", name="t", data=VALUES)
     means = cf.submit(tmp_path / "air.zarr" / "t", "mean", axis=0).labelled()
     for result in (means, means - 273.15, 2 * means + means):
-        with pytest.raises(PlanError, match="are one or in each other"):
+        with pytest.raises(PlanError, match=r"are one or in each other|is a folder, but no Zarr"):
             result.to_zarr(tmp_path / where, overwrite=True)
     assert cf.reduce(tmp_path / "air.zarr" / "t", "count") == VALUES.size
+
+
+@pytest.mark.parametrize("what", ["weights", "mask", "labels"])
+def test_what_else_it_was_read_from_makes_no_room(tmp_path: Path, what: str):
+    zarr.create_array(tmp_path / "air.zarr", name="t", data=VALUES)
+    own = {"weights": "f8", "mask": "b1", "labels": "i4"}
+    shape = (4,) if what == "labels" else (4, 1, 1)
+    held = zarr.create_array(tmp_path / "held.zarr", name=what, data=np.ones(shape, own[what]))
+    option = {"weights": "weights", "mask": "where", "labels": "by"}[what]
+    for given in (tmp_path / "held.zarr" / what, held):
+        result = cf.submit(
+            tmp_path / "air.zarr" / "t", "mean", axis=0, **{option: given}
+        ).labelled()
+        for place in ("held.zarr", f"held.zarr/{what}"):
+            with pytest.raises(PlanError, match="are one or in each other"):
+                result.to_zarr(tmp_path / place, overwrite=True)
+    assert zarr.open_array(tmp_path / "held.zarr" / what).shape == shape
+
+
+def test_coordinates_of_the_source_make_no_room(tmp_path: Path):
+    AIR.to_dataset().to_zarr(tmp_path / "air.zarr", consolidated=False)
+    result = cf.submit(tmp_path / "air.zarr" / "air", "mean", axis=0).labelled()
+    with pytest.raises(PlanError, match="in the same Zarr group"):
+        result.to_zarr(tmp_path / "air.zarr" / "lat", overwrite=True)
+    result.to_zarr(tmp_path / "air.zarr" / "mean")
+    assert zarr.open_array(tmp_path / "air.zarr" / "lat")[0] == 10
+
+
+def test_files_are_called_as_what_they_are(tmp_path: Path):
+    with pytest.raises(PlanError, match=r"ends in '.nc'; use .zarr for Zarr"):
+        reduced().to_zarr(tmp_path / "a.nc")
+    with pytest.raises(PlanError, match=r"ends in '.zarr'; use .nc"):
+        reduced().to_netcdf(tmp_path / "a.zarr")
+    for name in ("x" * 300 + ".zarr", "x\0y.zarr"):
+        with pytest.raises(PlanError):
+            reduced().to_zarr(tmp_path / name)
 
 
 def test_bins_are_texts_with_their_edges_beside(path: Path):

@@ -171,6 +171,8 @@ class Archive:
             (self.limits[one] for one in self.limits if self._called(source.name, one)), None
         )
         beside = None if known is None else known.compared_with(read)
+        if beside is not None and beside.lacking:
+            found.append(Finding(source.name, FindingKind.UNCHECKED, beside.lacking))
         more, masks = chunk_findings(
             source, read, packing, given, lambda cut: self._place(source, cut), beside
         )

@@ -56,7 +56,7 @@ MEANINGS: Mapping[FindingKind, str] = MappingProxyType(
         FindingKind.CONSTANT: "all elements of a chunk are the same",
         FindingKind.INFINITE: "a chunk has infinite values",
         FindingKind.CHANGED: "a chunk was written since a ledger had the block that it is in",
-        FindingKind.UNCHECKED: "something cannot be checked: texts, or which chunks are stored",
+        FindingKind.UNCHECKED: "something cannot be checked: texts, missing chunks, or by a ledger",
     }
 )
 """Kinds in the order that they are told in."""

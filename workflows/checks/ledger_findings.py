@@ -73,6 +73,8 @@ class LedgerFindings:
     compared: np.ndarray
     """True for the chunks of blocks that were compared."""
     messages: Mapping[FindingKind, str] = field(default_factory=dict)
+    lacking: str = ""
+    """The reason if the ledger tells nothing of the array."""
 
     @property
     def masks(self) -> Mapping[FindingKind, np.ndarray]:
@@ -148,7 +150,12 @@ class KnownArray:
             "than the ledger has, and nothing says that it was written since",
             FindingKind.CHANGED: "written since the ledger had the block that it is in",
         }
-        return LedgerFindings(damaged, changed & ~compared, compared, messages)
+        lacking = ""
+        if not (compared | changed).any():
+            unused = len(self._ledger.damaged)
+            told = f", and {counted(unused, 'damaged segment')}" if unused else ""
+            lacking = f"not compared: the ledger has no statistics of its blocks as they are{told}"
+        return LedgerFindings(damaged, changed & ~compared, compared, messages, lacking)
 
     def _known_blocks(self) -> Iterator[tuple[Block, Slices, Mapping[str, Any]]]:
         """Yield blocks that the ledger has, where they are, and their statistics."""

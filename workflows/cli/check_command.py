@@ -115,7 +115,7 @@ def check_command(
       constant      all elements of a chunk are the same
       infinite      a chunk has infinite values
       changed       a chunk was written since --ledger had its block
-      unchecked     something cannot be checked: texts, or which chunks are stored
+      unchecked     something cannot be checked: texts, missing chunks, or by a ledger
 
     Exit codes: 0 it is sound, 1 there are errors, 3 some of it cannot be read, others as
     `chunkfold --help` says.

@@ -147,6 +147,23 @@ def test_sums_of_numbers_that_are_far_apart_are_no_damage(tmp_path: Path):
     assert chunks(check(path, ledger=ledger), "damaged") == blocks_of({0})
 
 
+@pytest.mark.parametrize("how", ["of another", "damaged"])
+def test_a_ledger_that_tells_nothing_is_a_remark(tmp_path: Path, how: str):
+    path, ledger = known(tmp_path)
+    if how == "damaged":
+        for file in ledger.rglob("*.safetensors"):
+            file.write_bytes(file.read_bytes()[:20])
+    else:
+        path = tmp_path / "b.zarr"
+        stored(path, np.ones((8, 50, 40), "f4") * np.arange(2000).reshape(50, 40), (1, 50, 40))
+    found = check(path, ledger=ledger)
+    assert found.ok
+    assert [one.kind for one in found.findings] == [FindingKind.UNCHECKED]
+    assert "the ledger has no statistics of its blocks" in found.findings[0].message
+    assert ("damaged segment" in found.findings[0].message) == (how == "damaged")
+    assert not check(path, ledger=ledger, fail_on=["unchecked"]).ok
+
+
 def test_a_ledger_that_fails_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path, ledger = known(tmp_path)
 

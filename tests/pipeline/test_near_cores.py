@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -178,9 +179,10 @@ def allowed_of_threads() -> dict[str, str]:
     """Return for each thread of this process the cores that it may use, as Linux writes them."""
     found = {}
     for task in Path("/proc/self/task").iterdir():
-        for line in (task / "status").read_text().splitlines():
-            if line.startswith("Cpus_allowed_list:"):
-                found[task.name] = line.split()[1]
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+            for line in (task / "status").read_text().splitlines():
+                if line.startswith("Cpus_allowed_list:"):
+                    found[task.name] = line.split()[1]
     return found
 
 

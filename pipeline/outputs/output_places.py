@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from chunkfold.errors import PlanError
@@ -75,8 +77,20 @@ def refuse_overlaps(*outs: str | None) -> None:
 
 
 def _replaces_a_member(out: str | Path) -> bool:
-    """Return True if something is at a local output's place, in a Zarr group."""
-    return not is_url(out) and os.path.lexists(out) and is_zarr(Path(out).absolute().parent)
+    """Return True if an array, or a file, is at a local output's place, in a Zarr group.
+
+    A group there may be an output of before.
+    """
+    path = Path(out).absolute()
+    there = not is_url(out) and os.path.lexists(path) and is_zarr(path.parent)
+    return there and not _is_group(path)
+
+
+def _is_group(folder: Path) -> bool:
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        found: bool = json.loads((folder / "zarr.json").read_text())["node_type"] == "group"
+        return found
+    return (folder / ".zgroup").exists()
 
 
 def _overlap(one: PurePosixPath, other: PurePosixPath) -> bool:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from chunkfold.errors import PlanError
 from chunkfold.redaction import shown_address
-from chunkfold.sources.source import Source
-from chunkfold.stores.addresses import is_zarr
+from chunkfold.stores.addresses import is_zarr, node_type
 
 
 def is_url(out: str | Path) -> bool:
@@ -25,23 +22,20 @@ def out_text(out: str | Path) -> str:
     return shown_address(str(out))
 
 
-def refuse_sources(out: str | Path | None, sources: Iterable[Source]) -> None:
-    """Refuse an output that equals, contains or lies in a source; None passes.
+def refuse_origins(out: str | Path | None, origins: Iterable[str]) -> None:
+    """Refuse an output that equals, contains or lies in what it is made of; None passes.
+
+    Nor does it replace an array next to one of these in a Zarr group, such as a coordinate.
+
+    Parameters
+    ----------
+    origins
+        Paths and URLs, as `Request.origins` or `Source.addresses`.
 
     Raises
     ------
     PlanError
         If it is.
-    """
-    if out is None:
-        return
-    refuse_origins(out, [address for one in sources for address in one.addresses])
-
-
-def refuse_origins(out: str | Path | None, origins: Iterable[str]) -> None:
-    """Refuse an output as `refuse_sources`, by addresses; nor does it replace what is next to one.
-
-    What is next to an array in a Zarr group are its coordinates, for example.
     """
     if out is None:
         return
@@ -83,14 +77,7 @@ def _replaces_a_member(out: str | Path) -> bool:
     """
     path = Path(out).absolute()
     there = not is_url(out) and os.path.lexists(path) and is_zarr(path.parent)
-    return there and not _is_group(path)
-
-
-def _is_group(folder: Path) -> bool:
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        found: bool = json.loads((folder / "zarr.json").read_text())["node_type"] == "group"
-        return found
-    return (folder / ".zgroup").exists()
+    return there and node_type(path) != "group" and not (path / ".zgroup").exists()
 
 
 def _overlap(one: PurePosixPath, other: PurePosixPath) -> bool:

@@ -86,11 +86,6 @@ class Request:
     """The other questions: each has the same sources and the same selection."""
 
     @property
-    def addresses(self) -> tuple[str, ...]:
-        """Paths and URLs of its sources."""
-        return tuple(address for source in self.sources for address in source.addresses)
-
-    @property
     def name(self) -> str:
         """The name of the sources in messages."""
         return " and ".join(source.name for source in self.sources)

@@ -66,7 +66,7 @@ def asked(
         check_questions(each)
     with noting_addresses() as addresses:
         opened = tuple(_opened(source, each, by_position=by_position))
-    origins = tuple(dict.fromkeys([*opened[0].addresses, *addresses]))
+    origins = (*(own for one in opened[0].sources for own in one.addresses), *addresses)
     requests = in_storage_order(_dated([replace(one, origins=origins) for one in opened]))
     if not alone:
         refuse_other_windows(requests)

@@ -8,6 +8,7 @@ Icechunk, `repo/air`, `icechunk:///data/repo/air?tag=v1`.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import zipfile
@@ -133,6 +134,15 @@ def on_disk(path: Path) -> Folder | None:
 def is_zarr(folder: Folder) -> bool:
     """Return True if a folder is a Zarr array or group."""
     return any((folder / name).exists() for name in ("zarr.json", ".zarray", ".zgroup"))
+
+
+def node_type(folder: Path) -> Any:
+    """Return "array" or "group", as the metadata of format 3 in a folder say; None without them."""
+    try:
+        found = json.loads((folder / "zarr.json").read_text())
+    except (OSError, ValueError):
+        return None
+    return found.get("node_type") if isinstance(found, dict) else None
 
 
 def is_packed(path: Path) -> bool:

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from chunkfold.outputs.output_places import refuse_sources
+from chunkfold.outputs.output_places import refuse_origins
 from chunkfold.outputs.outputs import check_output, staged
 from chunkfold.planning.option_values import Section
 from chunkfold.workflows.as_json import json_text
@@ -60,7 +60,7 @@ def regions_command(
     """
     made = measuring_regions(image, labels, skipna=skipna, memory=memory)
     if out is not None:
-        refuse_sources(out, [made.image, made.labels])
+        refuse_origins(out, [*made.image.addresses, *made.labels.addresses])
         check_output(out, _FORMATS, overwrite=overwrite)
         check_table(out)
     common_options.hold(out)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -23,6 +22,7 @@ from chunkfold.running.run import Run
 from chunkfold.sources.neighbours import compressors_of
 from chunkfold.sources.ome_zarr import images, levels_of
 from chunkfold.sources.opening import open_node
+from chunkfold.stores.addresses import node_type
 from chunkfold.tracebacks import traceback_cut
 from chunkfold.workflows.as_json import jsonable
 from chunkfold.workflows.images.ome import (
@@ -222,9 +222,5 @@ def _answer(run: Run, question: str) -> Mapping[str, Any]:
 
 def _remove_array(place: Path) -> None:
     """Remove an array that was made here, unless something else has taken its place."""
-    try:
-        told = json.loads((place / "zarr.json").read_text())
-    except (OSError, ValueError):
-        return
-    if not place.is_symlink() and isinstance(told, dict) and told.get("node_type") == "array":
+    if not place.is_symlink() and node_type(place) == "array":
         shutil.rmtree(place)

@@ -17,7 +17,7 @@ from chunkfold.api import submit
 from chunkfold.errors import PlanError
 from chunkfold.events import OnEvent
 from chunkfold.kernels import quantile
-from chunkfold.outputs.output_places import refuse_sources
+from chunkfold.outputs.output_places import refuse_origins
 from chunkfold.outputs.outputs import check_output
 from chunkfold.planning.option_table import Keywords, Op
 from chunkfold.planning.options import Options
@@ -165,7 +165,7 @@ def check_applied(
     PlanError
         If not.
     """
-    refuse_sources(out, [source])
+    refuse_origins(out, source.addresses)
     refused = PlanError(f"dtype {dtype!r} cannot hold normalized values; take a float's")
     try:
         made_of: np.dtype = np.dtype(dtype)

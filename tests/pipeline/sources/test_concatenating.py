@@ -12,7 +12,7 @@ import zarr
 
 import chunkfold as cf
 from chunkfold.errors import ChangedError
-from chunkfold.outputs.output_places import refuse_sources
+from chunkfold.outputs.output_places import refuse_origins
 from chunkfold.planning.work import Work
 from chunkfold.sources.array_source import ArraySource
 from chunkfold.sources.concatenation import ConcatenatedSource
@@ -166,7 +166,7 @@ def test_the_part_that_misbehaves_is_named(parts: list[str]):
 
 def test_outputs_may_be_no_part(parts: list[str]):
     with pytest.raises(cf.PlanError, match=r"source .*4.zarr are one or in each other"):
-        refuse_sources(parts[1], [cf.concatenate(parts)])
+        refuse_origins(parts[1], cf.concatenate(parts).addresses)
 
 
 def test_what_is_in_memory_comes_with_blocks(parts: list[str]):

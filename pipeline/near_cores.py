@@ -21,7 +21,7 @@ class NumaNode(NamedTuple):
     cores: frozenset[int]
     """Numbers of its cores, as the kernel counts them; hyperthreads count."""
     distances: Mapping[int, int]
-    """How far memory of each node is from these cores, by the numbers of nodes; 10 is the least."""
+    """Distances of these cores to the memory of each node, by its number; 10 is the least."""
 
 
 class CoreShare(NamedTuple):

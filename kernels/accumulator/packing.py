@@ -90,8 +90,9 @@ class Packing:
             if elements.dtype.kind in "iu" and elements.dtype.itemsize == 8:
                 elements = elements.astype(np.float64)
             missing = np.array(self.missing, elements.dtype)
-            one = elements == missing[0] if len(missing) == 1 else np.isin(elements, missing)
-            values[one] = np.nan
+            alone = len(missing) == 1
+            lacking = elements == missing[0] if alone else np.isin(elements, missing)
+            values[lacking] = np.nan
         return values
 
     def __str__(self) -> str:

@@ -117,7 +117,11 @@ def percent_of(op: str) -> float | None:
     (97.5, None)
     """
     found = _PERCENTILE.fullmatch(op)
-    return None if found is None else float(found[2].replace("_", "."))
+    return None if found is None else _percent(found[2])
+
+
+def _percent(digits: str) -> float:
+    return float(digits.replace("_", "."))
 
 
 def is_sorted(op: str) -> bool:
@@ -141,7 +145,7 @@ def as_monoid(op: str | Monoid) -> Monoid:
         return known_by
     if (percentile := _PERCENTILE.fullmatch(op)) is not None:
         how, digits = percentile.groups()
-        weighs, percent = how == "weighted_", percent_of(op) or 0.0
+        weighs, percent = how == "weighted_", _percent(digits)
         if percent > 100:
             raise MonoidError(f"{op!r} is no percentile: they are from p0 to p100")
         if 0 < percent < 1 and "." in digits:

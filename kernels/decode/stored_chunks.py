@@ -51,8 +51,6 @@ class StoredChunks(NamedTuple):
     def stored_ones(self) -> StoredChunks:
         """Return those that are stored, with the boxes that they are in."""
         stored = self.sizes > 0
-        if stored.all():
-            return self
         boxes = self.boxes or one_behind_another(self)
         return self._replace(
             places=self.places[stored],

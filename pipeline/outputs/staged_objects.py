@@ -193,10 +193,9 @@ def _begun(out: str, question: str) -> StagedObjects:
     if half_placed(store, name, there):
         _delete(store, there)
     if old:
-        taken = _Note(question, known, number)
-        obstore.put(store, f"{old}/{_NOTE}", str(taken).encode())
+        obstore.put(store, f"{old}/{_NOTE}", str(note).encode())
         _copied(store, f"{old}/{MADE}", f"{made._own}/{MADE}")
-        if _note_in(store, old) != taken:
+        if _note_in(store, old) != note:
             raise _taken(out)
     obstore.put(store, f"{made._own}/{_READY}", b"")
     for one in others:

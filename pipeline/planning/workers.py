@@ -156,7 +156,7 @@ class Post(NamedTuple):
     memory: int
     """Bytes."""
     cores: frozenset[int]
-    """Those near its device, to which its threads keep; empty: to none."""
+    """The cores near its device, to which its threads keep; empty: they keep to none."""
 
 
 def posts(
@@ -190,7 +190,9 @@ def posts(
         for device, each in zip(devices, shares, strict=True)
         for number, own in enumerate(each)
     ]
-    near = share_cores([node_of(own.pci) for _, own in manned], nodes, allowed)
+    near = share_cores(
+        [place for place, each in zip(places, shares, strict=True) for _ in each], nodes, allowed
+    )
     return [
         Post(
             name,

@@ -26,7 +26,7 @@ class OperandSource:
 
     source: Source
     packing: Packing | None
-    """How they are unpacked; None if they are values."""
+    """The packing by which they become values; None if they are values."""
     dtype: np.dtype
     """The dtype to which values are cast."""
 

@@ -1,4 +1,4 @@
-"""What many workers cost a Dask scheduler: messages, and its own time, for each block of a run.
+"""Measure the cost of many workers to a Dask scheduler: its messages and its time for each block.
 
 python benchmarks/many_workers.py [--workers 1 8 64 128] [--tasks 1000]
 
@@ -37,7 +37,7 @@ from chunkfold.worker.worker_device import RESOURCE, DevicePlugin
 
 
 class SchedulerCounts(NamedTuple):
-    """What a scheduler has done so far."""
+    """Counts of a scheduler, from its beginning on."""
 
     taken: Counter[str]
     """Messages and requests that came, by what they are for."""
@@ -48,15 +48,15 @@ class SchedulerCounts(NamedTuple):
 
 
 class WorkersRow(NamedTuple):
-    """What a block costs with so many workers."""
+    """The cost of a block with so many workers."""
 
     workers: int
     messages: float
     """Taken and sent by the scheduler."""
     scheduler_ms: float
-    """Of its process's own time."""
+    """Milliseconds of the scheduler's process."""
     client_ms: float
-    """Of that of the process that called, planning and finishing too."""
+    """Milliseconds of the process that called, with planning and finishing."""
     rate: float
     """Blocks a second, where all share this machine."""
     idle: float

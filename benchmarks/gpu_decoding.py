@@ -14,9 +14,9 @@ from numcodecs import zstd
 
 from chunkfold.kernels import DeviceContext
 from chunkfold.kernels.decode.blosc import Blosc
+from chunkfold.kernels.decode.decode_batch import aligned_offsets
 from chunkfold.kernels.decode.lz4 import Lz4
-from chunkfold.kernels.decode.stored_chunks import in_places
-from chunkfold.kernels.decode.workspace import DeviceChunks, Workspace
+from chunkfold.kernels.decode.workspace import StageInput, Workspace
 from chunkfold.kernels.decode.zstd import Zstd
 
 CODECS: Mapping[str, Any] = {
@@ -44,15 +44,15 @@ def ours_decoding(
     """Return what decodes so many chunks, the same ones over and over, once they are right."""
     workspace, codec = Workspace(opened), _DECODERS[how](opened)
     sizes = np.array([len(frames[n % len(frames)]) for n in range(count)])
-    places = in_places(sizes)
+    places = aligned_offsets(sizes)
     memory = np.zeros(int(places[-1] + sizes[-1]), np.uint8)
     for n, place in enumerate(places):
         frame = frames[n % len(frames)]
         memory[place : place + len(frame)] = np.frombuffer(frame, np.uint8)
-    stored = workspace.room("stored", memory.nbytes)
-    decoded = workspace.room("decoded", count * nbytes)
+    stored = workspace.buffer("stored", memory.nbytes)
+    decoded = workspace.buffer("decoded", count * nbytes)
     cl.enqueue_copy(workspace.queue, stored, memory)
-    given = DeviceChunks(stored, places, sizes, decoded, np.arange(count) * nbytes, nbytes)
+    given = StageInput(stored, places, sizes, decoded, np.arange(count) * nbytes, nbytes)
 
     def decode() -> bool:
         done: bool = codec.decode(workspace, given)

@@ -51,7 +51,7 @@ from types import FrameType
 from typing import cast
 
 from chunkfold.bad_chunks import BadChunk
-from chunkfold.http_denials import ABSENT, refusal, status_of
+from chunkfold.http_denials import MISSING, refusal, status_of
 from chunkfold.kernels.errors import (
     BuildError,
     ChunkfoldError,
@@ -216,8 +216,8 @@ def unreadable(chunk: BadChunk, cause: BaseException) -> ChunkfoldError:
             f"({type(cause).__name__}: {cause}): look at its dtype, shape and codecs"
         )
     remedy = ""
-    if (status := next(filter(None, map(status_of, _caused(cause))), None)) in ABSENT:
-        remedy = f"; a server that answers so for what is not stored: --absent-status {status}"
+    if (status := next(filter(None, map(status_of, _caused(cause))), None)) in MISSING:
+        remedy = f"; a server that answers so for what is not stored: --missing-status {status}"
     return ChunkError(f"{chunk}{remedy}", chunk)
 
 

@@ -57,8 +57,8 @@ _ANSWER = re.compile(
 )
 
 
-ABSENT = (403, 410)
-"""Statuses by which servers may answer for what they do not have, beside 404."""
+MISSING = (403, 410)
+"""Statuses by which servers may answer for missing objects, other than 404."""
 _STATUS = re.compile(r"status code: (\d{3})")
 
 

@@ -1,6 +1,6 @@
 """Read chunkfold's settings in Dask's configuration: `dask.config.set`, files, variables.
 
-A variable is named after its setting: `DASK_CHUNKFOLD__REMOTE__ABSENT_STATUS=403`.
+A variable is named after its setting: `DASK_CHUNKFOLD__REMOTE__MISSING_STATUS=403`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import dask
 from dask.utils import parse_bytes, parse_timedelta
 
 from chunkfold.errors import PlanError
-from chunkfold.http_denials import ABSENT
+from chunkfold.http_denials import MISSING
 
-ABSENT_STATUS = "chunkfold.remote.absent-status"
+MISSING_STATUS = "chunkfold.remote.missing-status"
 ALLOWED = "allow_targets"
 """Name of the option with prefixes of addresses to which references may lead."""
 ALLOW_TARGETS = "chunkfold.store.allow-targets"
@@ -39,25 +39,25 @@ METADATA_BYTES = 64 << 20
 ACCELERATE_BYTES = 128 << 20
 """Fewest bytes of an array that Dask's graphs reduce here: smaller ones Dask reads as fast."""
 StorageOptions = Mapping[str, Any]
-"""`absent_status`, one of `ABSENT`; `allow_targets`, as in `allowed_targets`; all others are
+"""`missing_status`, one of `MISSING`; `allow_targets`, as in `allowed_targets`; all others are
 obstore's, such as `skip_signature` or `region`."""
 
 
-def absent_statuses(options: StorageOptions) -> Collection[int]:
+def missing_statuses(options: StorageOptions) -> Collection[int]:
     """Return the HTTP statuses that mean that an object is not stored, by options or settings.
 
     Raises
     ------
     PlanError
-        If a status is none of `ABSENT`.
+        If a status is none of `MISSING`.
     """
-    given = options.get("absent_status", dask.config.get(ABSENT_STATUS, ()))
+    given = options.get("missing_status", dask.config.get(MISSING_STATUS, ()))
     statuses = given if isinstance(given, (list, tuple, set, frozenset)) else (given,)
     for status in statuses:
-        if isinstance(status, bool) or status not in ABSENT:
+        if isinstance(status, bool) or status not in MISSING:
             raise PlanError(
-                f"absent_status is {status!r}; give a status of a missing object, "
-                f"other than 404: {' or '.join(map(str, ABSENT))}"
+                f"missing_status is {status!r}; give a status of a missing object, "
+                f"other than 404: {' or '.join(map(str, MISSING))}"
             )
     return statuses
 
@@ -182,7 +182,7 @@ def dashboard_address() -> str:
 WAITS: Mapping[str, float] = {
     "chunkfold.workers.silent": 60.0,
     "chunkfold.workers.ask": 5.0,
-    "chunkfold.workers.absent": 120.0,
+    "chunkfold.no-workers-timeout": 120.0,
     "chunkfold.workers.start": 120.0,
     "chunkfold.workers.join": 30.0,
     "chunkfold.workers.answer": 60.0,

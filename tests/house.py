@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1].resolve()
 LAYERS = ("kernels", "pipeline", "workflows")
 ASIDE = ("/bench/", "/ladder/")
 FEATURES = {
-    "absence": r"\babsent\b|skipna|\bmasked\b|among_input|wants_mask|min_count",
+    "absence": r"\bignored\b|skipna|\bmasked\b|among_input|wants_mask|min_count",
     "groups": r"\bkeyed\b|Keyed[A-Z]|\b[Gg]rouping\b|group_labels",
     "several reads": r"\b[Ff]urther\b|reads_again|next_pass|NextPass|\bAgain\b",
     "windows": r"coarsen|\bwindow\b|windowed",

@@ -38,7 +38,7 @@ OPS = ["sum", "count", "max"]
 SOON = {
     "chunkfold.workers.silent": 3.0,
     "chunkfold.workers.ask": 0.3,
-    "chunkfold.workers.absent": 4.0,
+    "chunkfold.no-workers-timeout": 4.0,
     "chunkfold.workers.answer": 5.0,
     "chunkfold.run.tell": 1.0,
     "chunkfold.close": 3.0,

@@ -37,12 +37,12 @@ BOUNDS = {
     "docstrings in dialect": 0,
     "fields of Request, Plan and Work": 26,  # origins: outputs are not written over them
     # unmet_conditions, living_statistics, found_partials, transform_command, reductions in graphs
-    "files that know absence": 76,  # regions, region_values, regions_command, transform
+    "files that know absence": 61,  # regions, region_values, regions_command, transform
     "files that know groups": 63,  # transform, comparing, ordered_elements, regions
     "files that know several reads": 30,
     # living_statistics, transform, transform_command, chunk_statistics, dask_reductions,
     # ordered_elements
-    "files that know windows": 61,
+    "files that know windows": 55,
     "files that know levels": 24,
 }
 ENTERED = {

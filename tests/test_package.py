@@ -155,7 +155,15 @@ HOST_SIDE = {
     "distributed.system": "the memory that the host has for a process",
 }
 """What planning/ takes of `distributed`, which reaches no cluster, and what for."""
-DESCRIPTIONS = {"DecodeRates", "Device", "Levels", "OPS", "room_bytes", "selection_bytes", "split"}
+DESCRIPTIONS = {
+    "DecodeRates",
+    "Device",
+    "Levels",
+    "OPS",
+    "decode_bytes",
+    "selection_bytes",
+    "split",
+}
 """What planning/ takes of modules that import pyopencl: descriptions and sizes, no buffers."""
 
 

@@ -42,7 +42,7 @@ class Web:
     ranges: bool = True
     heads: bool = True
     """Whether requests for states of files are answered."""
-    absent: tuple[int, bytes] = (404, b"")
+    missing: tuple[int, bytes] = (404, b"")
     """Status and body of the answer for what there is not."""
     encoding: str = ""
     encode: Callable[[bytes], bytes] = lambda body: body
@@ -117,7 +117,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         file = self.web.folder / self.path.lstrip("/")
         if not file.is_file():
-            self._send(*self.web.absent)
+            self._send(*self.web.missing)
             return
         body, code, headers = self.web.encode(file.read_bytes()), 200, {}
         if self.web.encoding:

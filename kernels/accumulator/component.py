@@ -127,8 +127,8 @@ class Component:
     """The monoid it came from, for messages."""
     fields: tuple[BoundField, ...]
     state: BoundState | None = None
-    absent: Node | None = None
-    """Of an element whether it counts as absent; None if none does."""
+    ignored: Node | None = None
+    """Condition under which an element is ignored; None if none is."""
     rtol: float | None = None
     """Tolerance within which its laws must hold; None if they are known to."""
     digits_of: str = ""
@@ -139,14 +139,14 @@ class Component:
     @property
     def identity(self) -> object:
         """Key that is equal for two components that fold the same."""
-        return (self.fields, self.state, self.absent)
+        return (self.fields, self.state, self.ignored)
 
     @property
     def stream(self) -> object:
         """Key that is equal for components that can share one state; None if it has no state."""
         if self.state is None:
             return None
-        return (replace(self.state, end=()), self.absent)
+        return (replace(self.state, end=()), self.ignored)
 
     @property
     def trees(self) -> tuple[Node, ...]:
@@ -154,7 +154,7 @@ class Component:
         trees = [tree for f in self.fields for tree in (f.lift, f.op) if isinstance(tree, Node)]
         trees += [factor for field in self.fields for factor in field.factors]
         trees += [tree for field in self.fields for pair in field.adds for tree in pair]
-        trees += [] if self.absent is None else [self.absent]
+        trees += [] if self.ignored is None else [self.ignored]
         if self.state is not None:
             trees += [*self.state.of_elements, *(tree for _, tree in self.state.end)]
         return tuple(trees)
@@ -163,7 +163,7 @@ class Component:
     def of_elements(self) -> tuple[Node, ...]:
         """The trees of what takes in elements: `lift`, and a state's."""
         lifts = tuple(tree for field in self.fields for tree in (field.lift, *field.factors))
-        masks = () if self.absent is None else (self.absent,)
+        masks = () if self.ignored is None else (self.ignored,)
         lifts += tuple(tree for field in self.fields for pair in field.adds for tree in pair)
         return (*lifts, *masks, *(self.state.of_elements if self.state else ()))
 

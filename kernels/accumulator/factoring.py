@@ -157,7 +157,7 @@ def factoring(accumulator: Accumulator, number: int) -> Factoring | None:
         if part.state is not None or len(part.fields) != 1:
             return None
         (field,) = part.fields
-        if part.absent is not None and _reads(part.absent, number):
+        if part.ignored is not None and _reads(part.ignored, number):
             return None
         name = Slot(place, field).name
         if field.limbs is not None:
@@ -166,7 +166,7 @@ def factoring(accumulator: Accumulator, number: int) -> Factoring | None:
                 return None
             sums[name] = tuple(one for one in products if one is not None)
         elif field == ELEMENTS:
-            counts[name] = made_of.count(part.absent)
+            counts[name] = made_of.count(part.ignored)
         else:
             return None
     shares = any(one.shared for products in sums.values() for one in products)
@@ -199,14 +199,14 @@ class _Rows:
                 own.append(self._without(factor))
         row = None
         if own:
-            row = self._slot(part.origin, self._sum(own), part.absent)
-        elif part.absent is not None:
-            row = self.count(part.absent)
+            row = self._slot(part.origin, self._sum(own), part.ignored)
+        elif part.ignored is not None:
+            row = self.count(part.ignored)
         return _Product(replace(monomial, factors=()), tuple(shared), row)
 
-    def count(self, absent: Node | None) -> str:
+    def count(self, ignored: Node | None) -> str:
         """Return the slot that counts a row's elements."""
-        return self._slot("count", ELEMENTS, absent)
+        return self._slot("count", ELEMENTS, ignored)
 
     def accumulator(self) -> Accumulator | None:
         """Return it; None if nothing but counts is left."""
@@ -221,8 +221,9 @@ class _Rows:
             packings=tuple(of.packings[n] for n in others),
         ).with_limbs()
 
-    def _slot(self, origin: str, field: BoundField, absent: Node | None) -> str:
-        part = Component(origin, (field,), absent=None if absent is None else self._without(absent))
+    def _slot(self, origin: str, field: BoundField, ignored: Node | None) -> str:
+        condition = None if ignored is None else self._without(ignored)
+        part = Component(origin, (field,), ignored=condition)
         same = next((one for one in self._parts if one.identity == part.identity), None)
         if same is None:
             self._parts[part] = Slot(len(self._parts), field).name

@@ -209,7 +209,7 @@ def _slots_of(
 def _together(value: np.dtype, fp64: bool) -> tuple[list[Component], ...]:
     """Return the components of what takes in elements for several at once.
 
-    Not the ends of halves that may be absent: a GPU was slower so.
+    Not the ends of halves that may be ignored: a GPU was slower so.
     """
     if kind_of(value) != "f":
         return ()

@@ -50,10 +50,10 @@ def components_of(
     trees = traced(monoid, values, fp64=fp64)
     check_traced(monoid, trees)
     rtol = None if known else monoid.rtol
-    absent = trees.absent
+    ignored = trees.ignored
 
     def component(*fields: BoundField, state: BoundState | None = None) -> Component:
-        return Component(monoid.name, fields, state, absent, rtol, in_order=monoid.in_order)
+        return Component(monoid.name, fields, state, ignored, rtol, in_order=monoid.in_order)
 
     def alone(field: BoundField) -> Component:
         summed = integer_sum(trees.lift[field.name]) if field.limbs else None
@@ -64,7 +64,7 @@ def components_of(
         return replace(made, rtol=None, digits_of=field.name)
 
     # Where no element is skipped partials know their counts: one number, not one for each output.
-    counted = absent is not None or keyed
+    counted = ignored is not None or keyed
     names = [name for name, rule in monoid.fields.items() if counted or rule != COUNT]
     fields = [_field(monoid, name, trees, values, fp64) for name in names]
     # To add integers is a monoid, whatever `lift` gives.

@@ -101,9 +101,9 @@ def _axes(axis: int | tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
 def _folded(part: Component, elements: Elements) -> dict[BoundField, np.ndarray]:
     """Return an array for each field of a component: (outputs,), or (outputs, entries)."""
     there = np.ones(elements[INDEX].shape, bool)
-    if part.absent is not None:
-        (absent,) = compiled([part.absent], list(elements))(*elements.values())
-        there &= ~absent
+    if part.ignored is not None:
+        (ignored,) = compiled([part.ignored], list(elements))(*elements.values())
+        there &= ~ignored
     lifted = {
         field: np.broadcast_to(array, there.shape)
         for field, array in zip(

@@ -88,18 +88,18 @@ class Reference:
         }
 
     def lift(self, elements: Mapping[Node, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the accumulator of each element; of those that are absent zero."""
+        """Return the accumulator of each element; of those that are ignored zero."""
         count = len(elements[INDEX])
         made = tree_values([field.lift for field in self.part.fields], elements)
         lifted = {
             name: np.broadcast_to(array, count).copy()
             for name, array in zip(self.fields, made, strict=True)
         }
-        if self.part.absent is None:
+        if self.part.ignored is None:
             return lifted
-        (absent,) = tree_values([self.part.absent], elements)
+        (ignored,) = tree_values([self.part.ignored], elements)
         zero = self.zero(count)
-        return {name: np.where(absent, zero[name], array) for name, array in lifted.items()}
+        return {name: np.where(ignored, zero[name], array) for name, array in lifted.items()}
 
     @cached_property
     def _op(self) -> Any:
@@ -144,13 +144,13 @@ class Reference:
     @cached_property
     def _mask(self) -> Any:
         """Function that tells from the leaves of a step whether an element is missing."""
-        assert self.part.absent is not None
-        return compiled([self.part.absent], self._taking[0])
+        assert self.part.ignored is not None
+        return compiled([self.part.ignored], self._taking[0])
 
     def step(
         self, state: Values, begun: np.ndarray, elements: Mapping[Node, np.ndarray]
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """Take in an element in each place, but for those that are absent.
+        """Take in an element in each place, but for those that are ignored.
 
         `begun` says where there was one before; returns the states, and where there is one now.
         """
@@ -162,11 +162,11 @@ class Reference:
             for (name, _), array in zip(trees, made, strict=True):
                 fresh = np.broadcast_to(array, begun.shape)
                 now[name] = np.where(begun, now[name], fresh) if phase == "first" else fresh
-        if self.part.absent is None:
+        if self.part.ignored is None:
             return now, np.ones_like(begun)
-        (absent,) = self._mask(*given)
-        kept = {name: np.where(absent, state[name], now[name]) for name in now}
-        return kept, begun | ~np.broadcast_to(absent, begun.shape)
+        (ignored,) = self._mask(*given)
+        kept = {name: np.where(ignored, state[name], now[name]) for name in now}
+        return kept, begun | ~np.broadcast_to(ignored, begun.shape)
 
     def end(self, state: Values) -> dict[str, np.ndarray]:
         """Return what states end as."""

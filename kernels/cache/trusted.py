@@ -54,7 +54,7 @@ def private_folder(path: Path, *, make: bool = True) -> Path:
                 continue
             # The root of a link's target, and what is above a folder, have names of their own.
             walked = _names(walked, name)
-            if not make and _absent(name, here, there.parent):
+            if not make and _missing(name, here, there.parent):
                 return Path(*walked, *reversed(ahead))
             here = _entered(name, here, Path(*walked))
         _check_last(os.fstat(here), Path(*walked))
@@ -80,7 +80,7 @@ def _link(name: str, here: int, there: Path) -> str | None:
     return None
 
 
-def _absent(name: str, here: int, folder: Path) -> bool:
+def _missing(name: str, here: int, folder: Path) -> bool:
     """Return True if a folder has no such name, and this user may make it."""
     try:
         os.stat(name, dir_fd=here, follow_symlinks=False)

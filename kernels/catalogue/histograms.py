@@ -275,7 +275,7 @@ def _number(cuts: list[int | None], bins: int, right: bool, x: Symbol) -> Symbol
     if not bounds:
         return -1
     found = search(np.array(bounds, key.dtype), key)
-    absent: Any = found >= bins
+    outside: Any = found >= bins
     if x.dtype.kind == "f":
-        absent = absent | np.isnan(x)
-    return where(absent, np.int32(-1), found)
+        outside = outside | np.isnan(x)
+    return where(outside, np.int32(-1), found)

@@ -2,7 +2,7 @@
  * that holds the one wanted, of which there are as many steps as the interval has bits.
  *
  * keys      a row of `outputs` keys for each element of an output; keys sort like elements, and the
- *           greatest stands for those that are absent
+ *           greatest stands for those that are ignored
  * rows      the rows of all groups, group by group; group g has starts[g] to starts[g + 1]
  * ranks     for each of `quantiles`, group and output the rank that is wanted, from 0
  * chosen    for each of these the key of that rank, and the one behind it (its own, if it is the last)

@@ -9,7 +9,7 @@ import pyopencl as cl
 
 from chunkfold.kernels.decode import lz4, zstd
 from chunkfold.kernels.decode.lz4 import MOST_BYTES, STREAM, Lz4Streams
-from chunkfold.kernels.decode.workspace import DeviceChunks, Workspace
+from chunkfold.kernels.decode.workspace import StageInput, Workspace
 from chunkfold.kernels.decode.zstd import Zstd
 from chunkfold.kernels.program.device_context import DeviceContext
 
@@ -43,7 +43,7 @@ class Blosc:
     def _zstd(self) -> Zstd:
         return Zstd(self._opened)
 
-    def decode(self, workspace: Workspace, given: DeviceChunks) -> bool:
+    def decode(self, workspace: Workspace, given: StageInput) -> bool:
         """Decode chunks of as many bytes each: see `Zstd.decode`.
 
         Chunks with elements of different widths, shuffled, are left to the host, too.
@@ -55,8 +55,8 @@ class Blosc:
         chunks, size = workspace.pinned("blosc", len(places), _CHUNK), np.uint32(nbytes)
         found = workspace.pinned("failed", 1, _FAILED)
         chunks["from"], chunks["size"], chunks["to"] = places, sizes, to
-        table = workspace.room("blosc", chunks.nbytes)
-        failed = workspace.room("failed", found.nbytes)
+        table = workspace.buffer("blosc", chunks.nbytes)
+        failed = workspace.buffer("failed", found.nbytes)
         workspace.write(table, chunks)
         workspace.launch(
             *(self._headers, (len(chunks),), (_HEADER_LANES,)),
@@ -68,13 +68,13 @@ class Blosc:
         if not counts.all() or len(widths) > 1:
             return False
         chunks["first"], total = np.cumsum(counts) - counts, int(counts.sum())
-        streams = workspace.room("streams", total * STREAM.itemsize)
+        streams = workspace.buffer("streams", total * STREAM.itemsize)
         workspace.write(table, chunks)
         workspace.launch(
             *(self._table, (len(chunks) * _STREAM_LANES,), (_STREAM_LANES,)),
             *(stored, table, streams, size, failed),
         )
-        target = workspace.room("shuffled", int(to.max()) + nbytes) if len(widths) else decoded
+        target = workspace.buffer("shuffled", int(to.max()) + nbytes) if len(widths) else decoded
         self._streams.decode(workspace, stored, streams, total, target, failed)
         if (chunks["kind"] == _ZSTD_STREAM).any():
             each = workspace.pinned("streams", total, STREAM)
@@ -82,8 +82,8 @@ class Blosc:
             each = each[each["kind"] == _ZSTD_STREAM]
             if each["size"].sum() > sizes.sum():  # they overlap: the same is decoded many times
                 return False
-            frames = DeviceChunks(
-                *(stored, each["from"], each["size"], target, each["to"], each["room"])
+            frames = StageInput(
+                *(stored, each["from"], each["size"], target, each["to"], each["capacity"])
             )
             if len(each) and not self._zstd.decode(workspace, frames):
                 return False
@@ -108,7 +108,7 @@ class Blosc:
         workspace.launch(kernel, *shape, shuffled, decoded, table, size)
 
 
-def blosc_room_bytes(nbytes: int, chunk_bytes: int) -> int:
-    """Return the most that chunks take of a device: see `zstd.zstd_room_bytes`."""
+def blosc_stage_bytes(nbytes: int, chunk_bytes: int) -> int:
+    """Return the most that chunks take of a device: see `zstd.zstd_stage_bytes`."""
     streams = nbytes // _LEAST_STREAM * STREAM.itemsize
-    return nbytes + streams + zstd.zstd_room_bytes(nbytes, chunk_bytes)
+    return nbytes + streams + zstd.zstd_stage_bytes(nbytes, chunk_bytes)

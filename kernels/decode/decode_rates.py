@@ -11,8 +11,8 @@ import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels.decode.codec_chain import CodecChain
+from chunkfold.kernels.decode.decode_batch import DecodeBatch, packed
 from chunkfold.kernels.decode.device_decoder import DeviceDecoder
-from chunkfold.kernels.decode.stored_chunks import StoredChunks, laid_out
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.program.device_context import DeviceContext, device_errors
 
@@ -91,17 +91,17 @@ def _raws() -> Iterator[np.ndarray]:
 def _device_rate(opened: DeviceContext, codec: str, stored: Sequence[bytes]) -> float | None:
     """Return the best rate of a device; None if it decodes wrong."""
     decoder = DeviceDecoder(opened)
-    places, sizes, memory = laid_out(stored)
+    places, sizes, memory = packed(stored)
     count, best = _FEWEST, 0.0
     most = max(_FEWEST, min(_MOST, opened.device.max_alloc_bytes // _OF_A_BUFFER // _NBYTES))
     while True:
         # The same places many times: few bytes are uploaded, as many decoded as of a leaf.
         given = np.resize(places, count), np.resize(sizes, count)
-        chunks = StoredChunks(*given, CodecChain(codec), _NBYTES, 1, None, b"\0")
+        chunks = DecodeBatch(*given, CodecChain(codec), _NBYTES, 1, None, b"\0")
         try:
             with device_errors(opened.device, "measuring how fast it decodes"):
                 region = cl.Buffer(opened.context, cl.mem_flags.READ_WRITE, count * _NBYTES)
-                cl.enqueue_copy(opened.queue(), decoder.room_for(chunks), memory)
+                cl.enqueue_copy(opened.queue(), decoder.stored_buffer(chunks), memory)
             if not decoder.decode(chunks, region, ()):  # builds, tries, takes memory
                 return None
             seconds = _best(lambda: decoder.decode(chunks, region, ()))  # noqa: B023 # called now

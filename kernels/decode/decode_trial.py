@@ -12,8 +12,8 @@ import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels.decode.codec_chain import Filter
-from chunkfold.kernels.decode.stored_chunks import in_places, laid_out
-from chunkfold.kernels.decode.workspace import DeviceChunks, Workspace
+from chunkfold.kernels.decode.decode_batch import aligned_offsets, packed
+from chunkfold.kernels.decode.workspace import StageInput, Workspace
 from chunkfold.kernels.errors import BuildError, DeviceError, DeviceMemoryError
 from chunkfold.kernels.program.device_context import DeviceContext
 
@@ -30,7 +30,7 @@ _lock = Lock()
 class ChunkCodec(Protocol):
     """The kernels of a codec."""
 
-    def decode(self, workspace: Workspace, given: DeviceChunks) -> bool:
+    def decode(self, workspace: Workspace, given: StageInput) -> bool:
         """Decode chunks: see `zstd.Zstd.decode`."""
 
 
@@ -57,15 +57,15 @@ def tried(
 
 def _decodes_right(name: DecodeStage, codec: ChunkCodec, workspace: Workspace) -> bool:
     stored, wanted = _filtered(name) if isinstance(name, Filter) else _compressed(name)
-    nbytes, (places, sizes, memory) = wanted[0].nbytes, laid_out(stored)
-    to = in_places(np.full(len(stored), nbytes))
+    nbytes, (places, sizes, memory) = wanted[0].nbytes, packed(stored)
+    to = aligned_offsets(np.full(len(stored), nbytes))
     found = np.empty(int(to[-1]) + nbytes, np.uint8)
     given, decoded = (
-        workspace.room("stored", memory.nbytes),
-        workspace.room("decoded", found.nbytes),
+        workspace.buffer("stored", memory.nbytes),
+        workspace.buffer("decoded", found.nbytes),
     )
     cl.enqueue_copy(workspace.queue, given, memory)
-    if not codec.decode(workspace, DeviceChunks(given, places, sizes, decoded, to, nbytes)):
+    if not codec.decode(workspace, StageInput(given, places, sizes, decoded, to, nbytes)):
         return False
     cl.enqueue_copy(workspace.queue, found, decoded)
     return all(

@@ -14,27 +14,27 @@ import pyopencl as cl
 from chunkfold.kernels.decode import blosc, zstd
 from chunkfold.kernels.decode.blosc import Blosc
 from chunkfold.kernels.decode.codec_chain import CODECS, CodecChain, Filter
+from chunkfold.kernels.decode.decode_batch import (
+    ALIGNED,
+    DecodeBatch,
+    aligned_offsets,
+    one_behind_another,
+)
 from chunkfold.kernels.decode.decode_trial import ChunkCodec, DecodeStage, tried
 from chunkfold.kernels.decode.filter_kernel import FilterKernel
 from chunkfold.kernels.decode.lz4 import Lz4
-from chunkfold.kernels.decode.stored_chunks import (
-    ALIGNED,
-    StoredChunks,
-    in_places,
-    one_behind_another,
-)
-from chunkfold.kernels.decode.workspace import DeviceChunks, Workspace
+from chunkfold.kernels.decode.workspace import StageInput, Workspace
 from chunkfold.kernels.decode.zstd import Zstd
 from chunkfold.kernels.program.device_context import DeviceContext
 
 _KERNELS: Mapping[str, Callable[[DeviceContext], ChunkCodec]] = dict(
     zip(CODECS, (Zstd, Blosc, Lz4), strict=True)
 )
-_ROOMS: Mapping[str, Callable[[int, int], int]] = {
-    "zstd": zstd.zstd_room_bytes,
-    "blosc": blosc.blosc_room_bytes,
+_STAGE_BYTES: Mapping[str, Callable[[int, int], int]] = {
+    "zstd": zstd.zstd_stage_bytes,
+    "blosc": blosc.blosc_stage_bytes,
 }
-"""What those take that need more than a few words for each chunk."""
+"""Bytes of buffers of the codecs that need more than a few words for each chunk."""
 _BUFFERS = ("decoded", "filtered")
 """The buffers that codecs decode into, in turn."""
 _UNITS = {16: "uint4", 8: "uint2", 4: "uint", 2: "ushort", 1: "uchar"}
@@ -48,13 +48,11 @@ class DeviceDecoder:
         self._opened, self._workspace = opened, Workspace(opened)
         self._codecs: dict[DecodeStage, ChunkCodec | None] = {}
 
-    def room_for(self, chunks: StoredChunks) -> cl.Buffer:
+    def stored_buffer(self, chunks: DecodeBatch) -> cl.Buffer:
         """Return the buffer that chunks are to be brought into; raises as `decode`."""
-        return self._workspace.room("stored", chunks.stored_bytes)
+        return self._workspace.buffer("stored", chunks.stored_bytes)
 
-    def bring(
-        self, contents: Iterable[tuple[int, memoryview]], chunks: StoredChunks
-    ) -> StoredChunks:
+    def bring(self, contents: Iterable[tuple[int, memoryview]], chunks: DecodeBatch) -> DecodeBatch:
         """Bring chunks from the host's memory, as they come; raises as `decode`.
 
         Parameters
@@ -66,7 +64,7 @@ class DeviceDecoder:
         -------
         The chunks with the sizes of those that came; the others are not stored.
         """
-        buffer, sizes = self.room_for(chunks), np.zeros_like(chunks.sizes)
+        buffer, sizes = self.stored_buffer(chunks), np.zeros_like(chunks.sizes)
         for number, content in contents:
             self._workspace.upload(content, buffer, int(chunks.places[number]))
             sizes[number] = len(content)
@@ -76,7 +74,7 @@ class DeviceDecoder:
         """Return the seconds that `bring` took by the device's clock since this was last asked."""
         return self._workspace.uploaded_s()
 
-    def decode(self, chunks: StoredChunks, region: cl.Buffer, after: Sequence[cl.Event]) -> bool:
+    def decode(self, chunks: DecodeBatch, region: cl.Buffer, after: Sequence[cl.Event]) -> bool:
         """Decode chunks that were brought into a region, once events are complete.
 
         Returns
@@ -89,7 +87,7 @@ class DeviceDecoder:
         DeviceError
             If the device fails, or has no room.
         """
-        workspace, stored = self._workspace, self.room_for(chunks)
+        workspace, stored = self._workspace, self.stored_buffer(chunks)
         workspace.after(after)
         stages = self._stages(chunks.codecs)
         if stages is None:
@@ -105,12 +103,12 @@ class DeviceDecoder:
         made = sizes[len(sizes) - len(stages) :]
         straight = chunks.boxes is None and chunks.nbytes % ALIGNED == 0
         for number, (stage, nbytes) in enumerate(zip(stages, made, strict=True)):
-            to = in_places(np.full(len(places), nbytes))
+            to = aligned_offsets(np.full(len(places), nbytes))
             if straight and number == len(stages) - 1:
                 into = region
             else:
-                into = workspace.room(_BUFFERS[number % 2], int(to[-1]) + nbytes)
-            if not stage.decode(workspace, DeviceChunks(stored, places, given, into, to, nbytes)):
+                into = workspace.buffer(_BUFFERS[number % 2], int(to[-1]) + nbytes)
+            if not stage.decode(workspace, StageInput(stored, places, given, into, to, nbytes)):
                 workspace.finish()  # the host writes to the region then
                 return False
             stored, places, given = into, to, np.full(len(to), nbytes)
@@ -137,7 +135,7 @@ class DeviceDecoder:
         return self._codecs[name]
 
     def _place(
-        self, decoded: cl.Buffer, begins: np.ndarray, chunks: StoredChunks, region: cl.Buffer
+        self, decoded: cl.Buffer, begins: np.ndarray, chunks: DecodeBatch, region: cl.Buffer
     ) -> None:
         """Copy boxes from chunks, which begin there, into a region; wait until it is done."""
         boxes, itemsize = chunks.boxes or one_behind_another(chunks), chunks.itemsize
@@ -163,7 +161,7 @@ class DeviceDecoder:
         steps[-1:] = 1
         most = int(table[:, 2:].max(axis=0).prod())
         program = self._opened.standalone("place_boxes.cl", options=(f"-DUNIT={_UNITS[unit]}",))
-        geometry = workspace.room("geometry", table.nbytes + steps.nbytes)
+        geometry = workspace.buffer("geometry", table.nbytes + steps.nbytes)
         given = workspace.pinned("geometry", table.size + steps.size, table.dtype)
         given[: steps.size], given[steps.size :] = steps.reshape(-1), table.reshape(-1)
         workspace.write(geometry, given)
@@ -174,7 +172,7 @@ class DeviceDecoder:
         workspace.read(geometry, given[:1])
 
 
-def room_bytes(codecs: CodecChain, count: int, chunk_bytes: int) -> int:
+def decode_bytes(codecs: CodecChain, count: int, chunk_bytes: int) -> int:
     """Return the most bytes that so many chunks take of a device, beside what is stored.
 
     `chunk_bytes` are those of one, decoded.
@@ -182,8 +180,8 @@ def room_bytes(codecs: CodecChain, count: int, chunk_bytes: int) -> int:
     stages = len(codecs.compressors) + len(codecs.filters)
     sizes = codecs.sizes(chunk_bytes)
     buffers = min(stages, len(_BUFFERS)) * count * max(sizes)
-    room = _ROOMS.get(codecs.compressor)
-    return buffers + (0 if room is None else room(count * sizes[0], sizes[0]))
+    stage_bytes = _STAGE_BYTES.get(codecs.compressor)
+    return buffers + (0 if stage_bytes is None else stage_bytes(count * sizes[0], sizes[0]))
 
 
 class DeviceDecoders:

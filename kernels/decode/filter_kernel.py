@@ -6,7 +6,7 @@ import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels.decode.codec_chain import Filter
-from chunkfold.kernels.decode.workspace import DeviceChunks, Workspace
+from chunkfold.kernels.decode.workspace import StageInput, Workspace
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.program.device_context import DeviceContext
 
@@ -42,7 +42,7 @@ class FilterKernel:
         if filter.name == "fixedscaleoffset":
             self._numbers = np.float64(filter.scale), np.float64(filter.offset)
 
-    def decode(self, workspace: Workspace, given: DeviceChunks) -> bool:
+    def decode(self, workspace: Workspace, given: StageInput) -> bool:
         """Enqueue the filter for chunks of as many bytes each, at multiples of one step."""
         count, elements = len(given.to), int(given.nbytes) // self._filter.decoded.itemsize
         shape = {

@@ -5,11 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pyopencl as cl
 
-from chunkfold.kernels.decode.workspace import DeviceChunks, Workspace
+from chunkfold.kernels.decode.workspace import StageInput, Workspace
 from chunkfold.kernels.program.device_context import DeviceContext
 
 STREAM = np.dtype(
-    [("from", "u8"), ("to", "u8"), ("size", "u4"), ("room", "u4"), ("kind", "u4"), ("unused", "u4")]
+    [
+        ("from", "u8"),
+        ("to", "u8"),
+        ("size", "u4"),
+        ("capacity", "u4"),
+        ("kind", "u4"),
+        ("unused", "u4"),
+    ]
 )
 """`stream_t` of `cl/lz4/format.clh`."""
 FILES = ("bytes.clh", "lz4/format.clh")
@@ -48,7 +55,7 @@ class Lz4:
     def __init__(self, opened: DeviceContext) -> None:
         self._streams = Lz4Streams(opened)
 
-    def decode(self, workspace: Workspace, given: DeviceChunks) -> bool:
+    def decode(self, workspace: Workspace, given: StageInput) -> bool:
         """Decode chunks: see `Zstd.decode`."""
         stored, places, sizes, decoded, to, nbytes = given
         if sizes.min() < _SIZE_BYTES or max(sizes.max(), np.max(nbytes)) > MOST_BYTES:
@@ -56,8 +63,8 @@ class Lz4:
         table = workspace.pinned("streams", len(places), STREAM)
         found = workspace.pinned("failed", 1, np.dtype(np.int32))
         table["from"], table["size"] = places + _SIZE_BYTES, sizes - _SIZE_BYTES
-        table["to"], table["room"], table["kind"] = to, nbytes, _SIZED
-        streams, failed = workspace.room("streams", table.nbytes), workspace.room("failed", 4)
+        table["to"], table["capacity"], table["kind"] = to, nbytes, _SIZED
+        streams, failed = workspace.buffer("streams", table.nbytes), workspace.buffer("failed", 4)
         workspace.write(streams, table)
         workspace.write(failed, found)
         self._streams.decode(workspace, stored, streams, len(table), decoded, failed)

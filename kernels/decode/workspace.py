@@ -20,8 +20,8 @@ PADDING = 64
 """Bytes behind what a buffer holds: kernels read whole words."""
 
 
-class DeviceChunks(NamedTuple):
-    """Chunks in a device's memory, and where they are decoded to."""
+class StageInput(NamedTuple):
+    """The chunks that a stage decodes, in a device's memory, and where they are decoded to."""
 
     stored: cl.Buffer
     places: np.ndarray
@@ -55,7 +55,7 @@ class Workspace:
         """The one that was used longest ago first."""
         self._uploaded_ns = 0
 
-    def room(self, name: str, nbytes: int) -> cl.Buffer:
+    def buffer(self, name: str, nbytes: int) -> cl.Buffer:
         """Return the buffer of a name, of at least so many bytes; what it held is lost if it grows.
 
         Raises

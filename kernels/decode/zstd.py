@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pyopencl as cl
 
-from chunkfold.kernels.decode.workspace import DeviceChunks, Workspace
+from chunkfold.kernels.decode.workspace import StageInput, Workspace
 from chunkfold.kernels.program.device_context import DeviceContext
 
 _CHUNK = np.dtype(
-    [(name, "u8") for name in ("from", "size", "to", "room", "literals", "sequences")]
+    [(name, "u8") for name in ("from", "size", "to", "capacity", "literals", "sequences")]
     + [(name, "u4") for name in ("block", "blocks", "flags", "checksum")]
     + [("error", "i4"), ("late", "i4")]
 )
@@ -61,7 +61,7 @@ class Zstd:
         self._bytes = kernel("found_bytes", "zstd/bytes.cl")
         self._checksums = kernel("checksums", "zstd/checksums.cl")
 
-    def decode(self, workspace: Workspace, given: DeviceChunks) -> bool:
+    def decode(self, workspace: Workspace, given: StageInput) -> bool:
         """Decode chunks; False if one is not as the format says, or refused.
 
         Those that have a checksum go to multiples of 16.
@@ -69,8 +69,8 @@ class Zstd:
         stored, places, sizes, decoded, to, nbytes = given
         count = np.uint32(len(places))
         chunks = workspace.pinned("chunks", len(places), _CHUNK)
-        chunks["from"], chunks["size"], chunks["to"], chunks["room"] = places, sizes, to, nbytes
-        table = workspace.room("chunks", chunks.nbytes)
+        chunks["from"], chunks["size"], chunks["to"], chunks["capacity"] = places, sizes, to, nbytes
+        table = workspace.buffer("chunks", chunks.nbytes)
         headers = (len(places),), (_HEADER_LANES,)
         workspace.write(table, chunks)
         workspace.launch(self._headers, *headers, stored, table, count, table, np.uint32(0))
@@ -80,10 +80,13 @@ class Zstd:
         if wrong.any() or _claims_too_much(chunks):
             return False
         totals = {name: int(chunks[name].sum()) for name in ("blocks", "literals", "sequences")}
-        blocks, total = workspace.room("blocks", totals["blocks"] * _BLOCK_BYTES), totals["blocks"]
-        literals = workspace.room("literals", totals["literals"])
-        matches = workspace.room("matches", 8 * totals["sequences"])
-        firsts = workspace.room("firsts", 4 * totals["sequences"])
+        blocks, total = (
+            workspace.buffer("blocks", totals["blocks"] * _BLOCK_BYTES),
+            totals["blocks"],
+        )
+        literals = workspace.buffer("literals", totals["literals"])
+        matches = workspace.buffer("matches", 8 * totals["sequences"])
+        firsts = workspace.buffer("firsts", 4 * totals["sequences"])
         for name, place in (("blocks", "block"), *((n, n) for n in ("literals", "sequences"))):
             chunks[place] = np.cumsum(chunks[name]) - chunks[name]
         workspace.write(table, chunks)
@@ -105,7 +108,7 @@ class Zstd:
             *(self._stored, (total * _COPY_LANES,), (_COPY_LANES,)),
             *(stored, blocks, table, decoded),
         )
-        long = total >= _LONG_BLOCKS * len(places) and chunks["room"].min() >= _LONG
+        long = total >= _LONG_BLOCKS * len(places) and chunks["capacity"].min() >= _LONG
         if long and len(places) < _FEW:
             found = matches, firsts, literals
             self._copy_by_block(workspace, stored, blocks, total, table, found, decoded, chunks)
@@ -133,13 +136,13 @@ class Zstd:
         chunks: np.ndarray,
     ) -> None:
         """Put literals and matches together, each block by itself: chunks are too few."""
-        origins = workspace.room("origins", 4 * int((chunks["to"] + chunks["room"]).max()))
+        origins = workspace.buffer("origins", 4 * int((chunks["to"] + chunks["capacity"]).max()))
         workspace.launch(
             *(self._origins, (total * self._match_lanes,), (self._match_lanes,)),
             *(stored, blocks, table, *sequences, decoded, origins),
         )
         rounds = int(chunks["blocks"].max()).bit_length() + 1
-        left = workspace.room("left", 4 * rounds)
+        left = workspace.buffer("left", 4 * rounds)
         workspace.write(left, workspace.pinned("left", rounds, np.dtype(np.uint32)))
         for number in range(rounds):
             workspace.launch(
@@ -153,7 +156,7 @@ def _claims_too_much(chunks: np.ndarray) -> bool:
 
     A match has three bytes at least; blocks may be small, but nobody writes many such.
     """
-    rooms = chunks["room"].astype(np.int64)
+    rooms = chunks["capacity"].astype(np.int64)
     blocks, literals, sequences = (
         chunks[name].astype(np.int64) for name in ("blocks", "literals", "sequences")
     )
@@ -167,7 +170,7 @@ def _claims_too_much(chunks: np.ndarray) -> bool:
     )
 
 
-def zstd_room_bytes(nbytes: int, chunk_bytes: int) -> int:
+def zstd_stage_bytes(nbytes: int, chunk_bytes: int) -> int:
     """Return the most bytes that chunks take of a device; `nbytes` are those of all, decoded."""
     return _table_bytes(nbytes) + (4 * nbytes if chunk_bytes >= _LONG else 0)
 

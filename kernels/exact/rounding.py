@@ -80,15 +80,15 @@ def _nearest(
     u = np.uint64
     zeros = u(32) - np.frexp(high.astype(np.float64))[1].astype(u)
     zeros = np.where(high == 0, u(0), zeros)
-    window = (high << (u(32) + zeros)) | (mid << zeros) | (lower >> (u(32) - zeros))
+    bits = (high << (u(32) + zeros)) | (mid << zeros) | (lower >> (u(32) - zeros))
     sticky = sticky | ((lower << zeros & u(0xFFFFFFFF)) != 0)
     exponent = exponent + 32 - zeros.astype(np.int64)
     drop = np.clip(np.maximum(64 - form.precision, form.least - exponent), 0, 66)
-    kept = np.where(drop < 64, window >> np.minimum(drop, 63).astype(u), u(0))
+    kept = np.where(drop < 64, bits >> np.minimum(drop, 63).astype(u), u(0))
     half = u(1) << np.clip(drop - 1, 0, 63).astype(u)
     odd = (kept & u(1)) != 0
-    above = ((window & (half - u(1))) != 0) | sticky | odd
-    up = (drop <= 64) & ((window & half) != 0) & above
+    above = ((bits & (half - u(1))) != 0) | sticky | odd
+    up = (drop <= 64) & ((bits & half) != 0) & above
     with np.errstate(over="ignore"):
         scaled: np.ndarray = np.ldexp((kept + up).astype(np.float64), exponent + drop)
         return scaled.astype(dtype)

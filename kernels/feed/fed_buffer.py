@@ -8,8 +8,8 @@ from contextlib import closing
 import numpy as np
 import pyopencl as cl
 
+from chunkfold.kernels.decode.decode_batch import DecodeBatch
 from chunkfold.kernels.decode.device_decoder import DeviceDecoders
-from chunkfold.kernels.decode.stored_chunks import StoredChunks
 from chunkfold.kernels.feed.commands import Contents, NotFed, Runs
 from chunkfold.kernels.feed.feeder import Feeder
 from chunkfold.kernels.fold.staging import StagedInputs, pinned
@@ -67,7 +67,7 @@ class FedBuffer:
         self._uploaded_s += feeder.uploaded_s()
         return True
 
-    def decode(self, stored: Runs | Contents, chunks: StoredChunks) -> bool:
+    def decode(self, stored: Runs | Contents, chunks: DecodeBatch) -> bool:
         """Decode chunks into the buffer; return False if the host is to do it.
 
         The host decodes files that are not as they were planned, and chunks that the device
@@ -87,7 +87,7 @@ class FedBuffer:
             with self._decoders.borrowed() as decoder:
                 if isinstance(stored, Runs):
                     feeder = self._feeder()
-                    feeder.feed(stored, decoder.room_for(chunks))
+                    feeder.feed(stored, decoder.stored_buffer(chunks))
                     self._uploaded_s += feeder.uploaded_s()
                 else:
                     with closing(stored):

@@ -31,7 +31,7 @@ class RankSelection:
     ----------
     accumulator
         Of one scalar, the least key of each output: a fold of one element for each output makes
-        that element's key, or the greatest key of one that is absent.
+        that element's key, or the greatest key of one that is ignored.
     outputs, depth
         How many there are, and elements of each.
     groups
@@ -63,9 +63,9 @@ class RankSelection:
         nbytes = max(self._dtype.itemsize, selection_bytes(outputs, depth, self._dtype.itemsize))
         with device_errors(opened.device, f"taking {nbytes:,} bytes for keys"):
             self._keys = cl.Buffer(opened.context, cl.mem_flags.READ_WRITE, nbytes)
-            absent = np.array([np.iinfo(self._dtype).max], self._dtype)
-            # What is not stored, or cannot be read, is left absent.
-            cl.enqueue_fill_buffer(queue, self._keys, absent, 0, nbytes)
+            ignored = np.array([np.iinfo(self._dtype).max], self._dtype)
+            # What is not stored, or cannot be read, is left ignored.
+            cl.enqueue_fill_buffer(queue, self._keys, ignored, 0, nbytes)
 
     def add(
         self,

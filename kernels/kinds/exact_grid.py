@@ -79,13 +79,13 @@ def grid_sums(kinds: Sequence[Kind]) -> str:
     # Below: subnormals may be flushed. Above: what a sum begins with must be a double.
     paired = any(one.paired for one in limbs)
     floor, ceiling = (-126, 127) if short else (-480, 480) if paired else (-900, 900)
-    absent = zeroed = ""
-    masks = {kind.part.absent for kind in sums.values()}
+    ignored = zeroed = ""
+    masks = {kind.part.ignored for kind in sums.values()}
     if len(masks) == 1 and None not in masks:
-        absent = mask(next(iter(sums.values())).part)
+        ignored = mask(next(iter(sums.values())).part)
         zeroed = (
             "size = select(size, (CHF_VEC(CHF_BITS))(0), "
-            "CHF_AS(CHF_BITS, CHF_TO(CHF_MASK, absent)));"
+            "CHF_AS(CHF_BITS, CHF_TO(CHF_MASK, ignored)));"
         )
     return f"""\
 #define CHF_GRID CHF_STRIP
@@ -109,7 +109,7 @@ typedef struct {{
 static void chf_bound(const values_t *v, CHF_VEC(CHF_BITS) *most, CHF_VEC(CHF_BITS) *least)
 {{
     {named_lanes(kinds[0].accumulator)}
-    {absent}
+    {ignored}
     CHF_VEC(CHF_BITS) size = CHF_AS(CHF_BITS, x0) & ((CHF_BITS)-1 >> 1);
     {zeroed}
     *most = max(*most, size);

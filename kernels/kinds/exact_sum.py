@@ -30,7 +30,7 @@ class ExactSum(Kind):
     @property
     def on_vectors(self) -> bool:
         """True if each element is few enough doubles."""
-        values, skips = dtypes_of(self.accumulator.value), self.part.absent is not None
+        values, skips = dtypes_of(self.accumulator.value), self.part.ignored is not None
         return lanes_readable(self.accumulator) and on_lanes(
             self.part.fields[0], values, skips=skips
         )
@@ -100,7 +100,7 @@ class ExactSum(Kind):
         return exact_by_key(self.part, place, names(self.accumulator))
 
     def _elements(self, *, lanes: bool) -> str:
-        """Return what makes an element a double, and lanes of them: 0 of what is absent."""
+        """Return what makes an element a double, and lanes of them: 0 of what is ignored."""
         lift = cast(self.part.fields[0].lift, np.dtype(np.float64))
         one = element(self.name, self.part, self.accumulator, lift)
         if not lanes:

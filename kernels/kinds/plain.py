@@ -97,7 +97,7 @@ static {c}_t {c}_op({c}_t a, {c}_t b)
     def _vectors(self) -> str:
         c, fields = self.name, self.part.fields
         lifts = assigned([(f"b.{f.name}", f.lift) for f in fields], LANES)
-        absent = [kept(self.part, f.dtype, f"b.{f.name}", zero_lanes(f)) for f in fields]
+        ignored = [kept(self.part, f.dtype, f"b.{f.name}", zero_lanes(f)) for f in fields]
         return f"""\
 typedef struct {{ {members({f.name: f.dtype for f in fields})} }} {c}_states;
 static void {c}_begins({c}_states *s)
@@ -109,7 +109,7 @@ static void {c}_steps({c}_states *state, const values_t *v, ulong i0, ulong di)
 {{
 {head_of_lanes(self.part, self.accumulator)}
     {c}_states b;
-{joined([lifts, *absent])}
+{joined([lifts, *ignored])}
     *state = {c}_merged(*state, b);
 }}"""
 

@@ -148,9 +148,9 @@ static {c}_factors_t {c}_factors(value_t v, ulong i)
 
 
 def factors_of_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
-    """Return the same for lanes of doubles: 0 where elements are absent."""
+    """Return the same for lanes of doubles: 0 where elements are ignored."""
     made = [(f"y.y{n}", cast(one, _DOUBLE)) for n, one in enumerate(part.fields[0].factors)]
-    absent = [kept(part, "float64", name, "(chf_doubles)(0)") for name, _ in made]
+    ignored = [kept(part, "float64", name, "(chf_doubles)(0)") for name, _ in made]
     members = " ".join(f"chf_doubles y{n};" for n in range(len(made)))
     return f"""\
 typedef struct {{ {members or "int none;"} }} {c}_factors_of_lanes_t;
@@ -158,7 +158,7 @@ static {c}_factors_of_lanes_t {c}_factors_of_lanes(const values_t *v, ulong i0, 
 {{
     {c}_factors_of_lanes_t y;
 {head_of_lanes(part, accumulator)}
-{joined([assigned(made, LANES), *absent])}
+{joined([assigned(made, LANES), *ignored])}
     return y;
 }}"""
 

@@ -49,7 +49,7 @@ class Position(Plain):
     def source(self) -> str:
         """Return what it defines."""
         key = self._key
-        present = "1" if self.part.absent is None else "absent == 0"
+        present = "1" if self.part.ignored is None else "ignored == 0"
         look = f"""\
 #if CHF_POSITIONS || CHF_PLACES
 static void {self.name}_look({self.name}_nearest *nearest, const values_t *v)

@@ -36,13 +36,13 @@ class Stateful(Plain):
 
     @property
     def on_vectors(self) -> bool:
-        """True unless elements may be absent and NaN cannot mark lanes that have not begun."""
+        """True unless elements may be ignored and NaN cannot mark lanes that have not begun."""
         return super().on_vectors and (not self._late or self._begins_as_nan())
 
     @property
     def has_firsts(self) -> bool:
-        """True if c0_firsts does it; where elements may be absent, each step looks for them."""
-        return bool(self._state.first) and self.on_vectors and self.part.absent is None
+        """True if c0_firsts does it; where elements may be ignored, each step looks for them."""
+        return bool(self._state.first) and self.on_vectors and self.part.ignored is None
 
     @property
     def flushes(self) -> bool:
@@ -57,9 +57,9 @@ class Stateful(Plain):
 
     @property
     def common(self) -> frozenset[str]:
-        """Fields that depend on no element's value: all lanes share them, if none is absent."""
+        """Fields that depend on no element's value: all lanes share them, if none is ignored."""
         state = self._state
-        if self.part.absent is not None:
+        if self.part.ignored is not None:
             return frozenset()
         carried = read_fields(*(tree for _, tree in state.carry))
         common = {name for name, _ in state.step} - dict(state.carry).keys() - carried
@@ -76,7 +76,7 @@ class Stateful(Plain):
     @property
     def _late(self) -> Collection[str]:
         """Fields that are NaN in a lane until it meets an element that is present."""
-        return dict(self._state.first) if self.part.absent is not None else ()
+        return dict(self._state.first) if self.part.ignored is not None else ()
 
     def _begins_as_nan(self) -> bool:
         """True if `first` stores the element itself, so that NaN can mark lanes without one."""
@@ -140,7 +140,7 @@ static void {c}_steps({c}_states *state, const values_t *v, ulong i0, ulong di)
     def _vector_step(self) -> str:
         c, state, common = self.name, self._state, self.common
         lines = [f"    {c}_states s = *state, r = s;"]
-        if self.part.absent is not None:
+        if self.part.ignored is not None:
             lines += [*self._firsts_where_present(), "    r = s;"]
         shared = [(f"r.{name}", tree) for name, tree in state.step if name in common]
         own = [(f"r.{name}", tree) for name, tree in state.step if name not in common]
@@ -153,7 +153,7 @@ static void {c}_steps({c}_states *state, const values_t *v, ulong i0, ulong di)
         return joined([*lines, "    *state = r;"])
 
     def _firsts(self) -> str:
-        """Return what the first elements of lanes set, where none is absent."""
+        """Return what the first elements of lanes set, where none is ignored."""
         if not self.has_firsts:
             return ""
         sets = assigned([(f"s->{name}", tree) for name, tree in self._state.first], LANES)
@@ -167,7 +167,7 @@ static void {self.name}_firsts({self.name}_states *s, const values_t *v, ulong i
     def _firsts_where_present(self) -> list[str]:
         """Return the code that sets `first` fields of lanes that have not begun.
 
-        Such fields are NaN, and an element that is absent leaves them NaN.
+        Such fields are NaN, and an element that is ignored leaves them NaN.
         """
         lines = []
         for name, tree in self._state.first:
@@ -193,7 +193,7 @@ static void {c}_carries({c}_states *state)
 }}"""
 
     def by_key(self, place: KeyedPlace) -> KeyedCode:
-        """Add the state that one element makes; an absent one makes the state of no elements."""
+        """Add the state that one element makes; an ignored one makes the state of no elements."""
         h, c = self.holder, self.name
         adds = " ".join(f"{target} += s.{name};" for name, target in place.targets.items())
         sets = " ".join(f"s.{name} = words[{word}];" for name, word in place.words.items())

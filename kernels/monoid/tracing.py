@@ -102,11 +102,11 @@ class _Trace:
     def traced(self) -> Traced:
         ways = tuple(self._state(one) for one in self._monoid.accumulates)
         lift, adds = self._lift()
-        found = Traced(self.dtypes, lift, self._op(), ways, self._absent(), adds)
+        found = Traced(self.dtypes, lift, self._op(), ways, self._ignored(), adds)
         verify(found.trees)
         return found
 
-    def _absent(self) -> Node | None:
+    def _ignored(self) -> Node | None:
         """Return the condition that an element is missing, or left out by `where` or a mask."""
         pairs = list(zip(self._elements, self._values, strict=True))
         slots = self._monoid.slots
@@ -129,8 +129,8 @@ class _Trace:
                 ~there.astype(BOOL) if isinstance(there, Symbol) else as_symbol(not there, BOOL)
             )
         masks += [~mask.astype(BOOL) for mask in beside if mask.dtype == BOOL]
-        absent = functools.reduce(operator.or_, masks).node if masks else None
-        return None if absent is constant(False, BOOL) else absent
+        ignored = functools.reduce(operator.or_, masks).node if masks else None
+        return None if ignored is constant(False, BOOL) else ignored
 
     def _lift(self) -> tuple[FieldTrees, Mapping[str, tuple[tuple[Node, Node], ...]]]:
         lift = self._monoid.lift

@@ -43,7 +43,7 @@ class Traced:
     op: Mapping[str, str | Node]
     """Names of ops, or trees of fields of a and b."""
     states: tuple[StateTrees, ...]
-    absent: Node | None
+    ignored: Node | None
     """The condition under which an element is skipped; None if none is."""
     adds: Mapping[str, tuple[tuple[Node, Node], ...]] = field(default_factory=dict)
     """Pairs of tables to which elements add other integers than 1: counter, addend."""
@@ -55,7 +55,7 @@ class Traced:
         found = [tree for part in (self.lift, *states) for tree in part.values()]
         found += [op for op in self.op.values() if isinstance(op, Node)]
         found += [tree for pairs in self.adds.values() for pair in pairs for tree in pair]
-        return found if self.absent is None else [*found, self.absent]
+        return found if self.ignored is None else [*found, self.ignored]
 
 
 def op_tree(name: str, dtype: str, op: str | Node) -> Node:

@@ -1,4 +1,4 @@
-"""Texts of one element and of lanes: their names, which are absent, fields as vectors."""
+"""Texts of one element and of lanes: their names, which are ignored, fields as vectors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def names(accumulator: Accumulator) -> str:
 
 
 def head(c: str, part: Component, accumulator: Accumulator) -> str:
-    """Begin a step: pass over an element that is absent."""
+    """Begin a step: pass over an element that is ignored."""
     return f"""\
 static void {c}_step({c}_state *state, value_t v, ulong i)
 {{
@@ -30,27 +30,27 @@ static void {c}_step({c}_state *state, value_t v, ulong i)
 
 
 def skipped(part: Component, how: str) -> str:
-    """Pass over an element that is absent, if any may be."""
-    if part.absent is None:
+    """Pass over an element that is ignored, if any may be."""
+    if part.ignored is None:
         return ""
-    return f"{declared('absent', part.absent, ONE)}\n    if (absent)\n        {how}"
+    return f"{declared('ignored', part.ignored, ONE)}\n    if (ignored)\n        {how}"
 
 
 def where_present(part: Component, body: str) -> str:
-    """Do something with an element, unless it is absent."""
-    if part.absent is None:
+    """Do something with an element, unless it is ignored."""
+    if part.ignored is None:
         return f"    {{\n{body}\n    }}"
     return f"""\
     {{
-{declared("absent", part.absent, ONE)}
-    if (!absent) {{
+{declared("ignored", part.ignored, ONE)}
+    if (!ignored) {{
 {body}
     }}
     }}"""
 
 
 def element(c: str, part: Component, accumulator: Accumulator, lift: Node) -> str:
-    """Return what makes a float of an element: 0 of one that is absent."""
+    """Return what makes a float of an element: 0 of one that is ignored."""
     ctype = FIELD[lift.dtype.name]
     return f"""\
 static {ctype} {c}_element(value_t v, ulong i)
@@ -74,7 +74,7 @@ def named_lanes(accumulator: Accumulator) -> str:
 
 
 def head_of_lanes(part: Component, accumulator: Accumulator) -> str:
-    """Name the elements of lanes, their indices if anything reads them, and which are absent."""
+    """Name the elements of lanes, their indices if anything reads them, and which are ignored."""
     index = "    const CHF_VEC(ulong) i = (CHF_VEC(ulong))(i0) + chfv_iota * di;\n"
     return f"""\
     {named_lanes(accumulator)}
@@ -82,8 +82,8 @@ def head_of_lanes(part: Component, accumulator: Accumulator) -> str:
 
 
 def mask(part: Component) -> str:
-    """Name the lanes whose elements are absent, if any may be."""
-    return "" if part.absent is None else declared("absent", part.absent, LANES)
+    """Name the lanes whose elements are ignored, if any may be."""
+    return "" if part.ignored is None else declared("ignored", part.ignored, LANES)
 
 
 def of_two(
@@ -113,10 +113,10 @@ def mask_of(dtype: str, lanes: str) -> str:
 
 
 def kept(part: Component, dtype: str, target: str, otherwise: str) -> str:
-    """Keep a lane as it was where its element is absent."""
-    if part.absent is None:
+    """Keep a lane as it was where its element is ignored."""
+    if part.ignored is None:
         return ""
-    return f"    {target} = select({target}, {otherwise}, {mask_of(dtype, 'absent')});"
+    return f"    {target} = select({target}, {otherwise}, {mask_of(dtype, 'ignored')});"
 
 
 def zero_lanes(field: BoundField) -> str:

@@ -8,7 +8,7 @@ requested every few seconds, it follows:
 - a worker that sent none for `silent` seconds of the scheduler's clock, while others did, is
   stopped: it is removed, and its tasks begin again elsewhere;
 - if no worker sent any, none counts as stopped: a laptop slept, or the scheduler itself was
-  stopped. If none sends any again, the run ends after `absent` seconds.
+  stopped. If none sends any again, the run ends after `timeout` seconds.
 
 Time between two answers counts for a few seconds at most. So after a sleep the workers that wake
 first do not make the others look late.
@@ -78,13 +78,13 @@ class Heartbeats:
             if seconds > limit and self.age(worker) > limit
         ]
 
-    def told(self, least: float, limit: float, absent: float) -> str:
+    def told(self, least: float, limit: float, timeout: float) -> str:
         """Say who has been silent for so long at least; nothing if nobody was."""
         if self.nobody >= least:
             who = ", ".join(sorted(self.seen)) or "no workers"
             return (
                 f"no worker was heard for {self.nobody:.0f} s ({who}); "
-                f"after {absent:.0f} s the run ends"
+                f"after {timeout:.0f} s the run ends"
             )
         late = {w: seconds for w, seconds in self.silent.items() if seconds >= least}
         return "; ".join(

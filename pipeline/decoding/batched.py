@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from chunkfold.boxes import Slices, elements_of
-from chunkfold.decoding.codecs import Codec, StoredBytes, room_of
+from chunkfold.decoding.codecs import Codec, StoredBytes, stored_bound
 from chunkfold.decoding.decode_units import InTurn, Out, leads, target_in, view
 from chunkfold.stores.objects import decode_clock, scratch
 
@@ -96,8 +96,8 @@ def decode_joined(
     decoded = memory.reshape(-1).view(np.uint8) if memory.flags.c_contiguous else _NOTHING
     elements = math.prod(shape)
     nbytes = elements * memory.itemsize
-    most, room = JOINED_BYTES // nbytes, room_of(nbytes)
-    stored = scratch.room("joined", JOINED_BYTES + room).data
+    most, room = JOINED_BYTES // nbytes, stored_bound(nbytes)
+    stored = scratch.buffer("joined", JOINED_BYTES + room).data
     waiting: list[_Waiting] = []
     used = 0
     """Stored bytes of the chunks that wait."""

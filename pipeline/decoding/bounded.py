@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from chunkfold.decoding.codecs import StoredBytes, chain_of, of_another_size, room_of
+from chunkfold.decoding.codecs import StoredBytes, chain_of, of_another_size, stored_bound
 
 _WIDEST = 16
 """Bytes of the widest element: a filter may turn elements of a byte into such, or back."""
@@ -26,7 +26,7 @@ _COUNTED = ("vlen-utf8", "vlen-bytes", "vlen-array")
 
 def most_between(nbytes: int) -> int:
     """Return the most bytes between two codecs of a chunk of `nbytes` decoded bytes."""
-    return _WIDEST * room_of(nbytes)
+    return _WIDEST * stored_bound(nbytes)
 
 
 def undone(codec: Any, stored: Any, most: int, elements: int) -> Any:

@@ -99,7 +99,7 @@ def of_another_size(size: int, needed: int) -> ValueError:
     return ValueError(f"it decodes to {size:,} bytes{more}, but its shape needs {needed:,}")
 
 
-def room_of(nbytes: int) -> int:
+def stored_bound(nbytes: int) -> int:
     """Return a bound of the stored bytes of a chunk of `nbytes` decoded bytes.
 
     Codecs add little to bytes that they cannot shrink.
@@ -109,7 +109,7 @@ def room_of(nbytes: int) -> int:
 
 def most_stored(nbytes: int) -> int:
     """Return the stored bytes beyond which a chunk is damaged: to read it could take all memory."""
-    return 4 * room_of(nbytes)
+    return 4 * stored_bound(nbytes)
 
 
 _ZSTD_BEGIN = struct.Struct("<IB")

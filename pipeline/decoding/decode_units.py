@@ -46,7 +46,7 @@ class InTurn:
         """Number of elements that still fit."""
         return self.memory.size - self.used
 
-    def room(self, within: Sequence[slice]) -> np.ndarray:
+    def take(self, within: Sequence[slice]) -> np.ndarray:
         """Return the next memory for a box of a region, and count it as used."""
         box = self.at(self.used, within)
         self.used += box.size
@@ -69,7 +69,7 @@ def part_of(out: Out, within: tuple[slice, ...]) -> Out:
 
 def target_in(out: Out, within: tuple[slice, ...]) -> np.ndarray:
     """Return the memory of a part of the region."""
-    return out.room(within) if isinstance(out, InTurn) else view(out, within)
+    return out.take(within) if isinstance(out, InTurn) else view(out, within)
 
 
 def view(out: np.ndarray, within: tuple[slice | int, ...]) -> np.ndarray:

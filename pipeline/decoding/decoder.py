@@ -53,7 +53,7 @@ class Decoder:
             stored.read_into(pieces, span[0] + first)
             return
         first, shape, within = run_of(source, self.shape)
-        run = scratch.room("decoded", math.prod(shape) * self.dtype.itemsize)
+        run = scratch.buffer("decoded", math.prod(shape) * self.dtype.itemsize)
         stored.read_into([run.data], span[0] + first * self.dtype.itemsize)
         target[...] = run.view(self.dtype).reshape(shape)[within]
 
@@ -71,7 +71,9 @@ class Decoder:
     def undo(self, found: StoredBytes, source: Sequence[slice], target: np.ndarray) -> None:
         """Decode a chunk's bytes, straight into `target` if it is whole; else copy a part of it."""
         whole = self.whole(target)
-        chunk = target.reshape(-1).view(np.uint8) if whole else scratch.room("decoded", self.nbytes)
+        chunk = (
+            target.reshape(-1).view(np.uint8) if whole else scratch.buffer("decoded", self.nbytes)
+        )
         with decode_clock:
             undo(self.chain, found, chunk)
         if not whole:
@@ -113,7 +115,7 @@ def scattered(
     indices = list(itertools.product(*map(range, rows)))
     begins = [sum(map(operator.mul, index, steps)) for index in indices]
     gaps = [after - before - row_bytes for before, after in itertools.pairwise(begins)]
-    unread = scratch.room("unread", max(gaps, default=0)).data
+    unread = scratch.buffer("unread", max(gaps, default=0)).data
     pieces = []
     for index, gap in zip(indices, (*gaps, 0), strict=True):
         pieces.append(view(target, index).reshape(-1).view(np.uint8).data)

@@ -24,12 +24,12 @@ from chunkfold.decoding.batched import (
     joinable,
 )
 from chunkfold.decoding.chunk_keys import keys_in
-from chunkfold.decoding.codecs import Chain, most_stored, room_of
+from chunkfold.decoding.codecs import Chain, most_stored, stored_bound
 from chunkfold.decoding.decode_units import InTurn, Out, ahead, cells_of, part_of, target_in
 from chunkfold.decoding.decoder import Decoder
 from chunkfold.decoding.file_runs import runs_of_region
 from chunkfold.decoding.filters import filters_bytes
-from chunkfold.decoding.shards import ABSENT, Shards
+from chunkfold.decoding.shards import UNSTORED, Shards
 from chunkfold.decoding.wanted_chunks import (
     DirectRegion,
     Wanted,
@@ -43,7 +43,7 @@ from chunkfold.kernels.feed.commands import UNKNOWN, Runs
 from chunkfold.stores.expected import Expected
 from chunkfold.stores.objects import LocalObjects, Objects, Span, StoredObject, scratch
 
-_NO_SPAN = (ABSENT, ABSENT)
+_NO_SPAN = (UNSTORED, UNSTORED)
 """Where an index says that a chunk is not stored."""
 
 
@@ -227,8 +227,8 @@ class Direct:
 
         False where it takes a closer look, which then says what is wrong.
         """
-        room = room_of(self.nbytes)
-        stored = scratch.room("stored", room).data
+        room = stored_bound(self.nbytes)
+        stored = scratch.buffer("stored", room).data
         try:
             count = files.read_short(chunk.key, [stored], chunk.compared)
             if count == room:

@@ -11,7 +11,7 @@ import numpy as np
 from chunkfold.decoding.codecs import Chain, undo
 from chunkfold.stores.objects import Span, StoredObject
 
-ABSENT = 2**64 - 1
+UNSTORED = 2**64 - 1
 """Offset and size of a chunk that a shard does not hold."""
 
 

@@ -11,11 +11,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from chunkfold.decoding.codecs import room_of
+from chunkfold.decoding.codecs import stored_bound
 from chunkfold.errors import PlanError
 from chunkfold.kernels.decode.codec_chain import CODECS, CodecChain
 from chunkfold.kernels.decode.decode_rates import DecodeRates
-from chunkfold.kernels.decode.device_decoder import room_bytes
+from chunkfold.kernels.decode.device_decoder import decode_bytes
 from chunkfold.planning.request import Request
 from chunkfold.planning.workers import Terms
 from chunkfold.plural import counted
@@ -196,7 +196,7 @@ def decoding_bytes(source: Source, touched_bytes: int) -> int:
     if codecs is None:
         return 0
     count = -(-touched_bytes // chunk)
-    return count * room_of(codecs.sizes(chunk)[0]) + room_bytes(codecs, count, chunk)
+    return count * stored_bound(codecs.sizes(chunk)[0]) + decode_bytes(codecs, count, chunk)
 
 
 def _chunk_bytes(source: Source) -> int:

@@ -66,12 +66,12 @@ class PartialFinder:
         elements cannot be NaN.
         """
         request, accumulator = self.question.request, self.question.accumulator
-        ignores = any(one.absent is not None for one in accumulator.components)
+        ignores = any(one.ignored is not None for one in accumulator.components)
         if ignores or request.staged or request.held or len(request.sources) > 1:
             return [""]
         (count,) = of_all_elements(request, "count", skipna=True).bound().accumulator.components
-        if count.absent is None:
+        if count.ignored is None:
             return [""]
-        each = (replace(one, absent=count.absent) for one in accumulator.components)
+        each = (replace(one, ignored=count.ignored) for one in accumulator.components)
         together = replace(accumulator, components=(count, *each))
         return [*component_ids(together, self.question.choosers)]

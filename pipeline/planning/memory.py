@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from chunkfold.decoding.device_chunks import MOST_TOUCHED
+from chunkfold.decoding.device_batch import MOST_TOUCHED
 from chunkfold.kernels.fold.combine import SLAB_BYTES
 from chunkfold.kernels.fold.keyed.keyed_plan import shares_tables
 from chunkfold.kernels.fold.shapes import MOST_GROUPS, split_bytes

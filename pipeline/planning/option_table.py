@@ -204,7 +204,7 @@ class OptionTable:
     storage_options: Annotated[StorageOptions | None, Section.SOURCE, check_mapping] = None
     """Options for URLs.
 
-    `absent_status` gives the statuses (403, 410) by which a server says that it lacks a chunk; all
+    `missing_status` gives the statuses (403, 410) by which a server says that it lacks a chunk; all
     others are obstore's, such as `skip_signature` or `region`."""
     allow_targets: Annotated[str | Sequence[str] | None, Section.SOURCE] = None
     """Addresses below which references, and links of HDF5 files, may lead, besides their own server

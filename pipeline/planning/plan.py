@@ -25,9 +25,9 @@ from chunkfold.planning.options import Options
 from chunkfold.planning.plan_text import html_of, lines_of
 from chunkfold.planning.request import Request
 from chunkfold.planning.workers import Terms
-from chunkfold.sources.absent_objects import NOTHING, AbsentRuns, count
 from chunkfold.sources.any_labels import GroupsOfLabel
 from chunkfold.sources.cf_packing import unapplied
+from chunkfold.sources.missing_objects import NOTHING, MissingRuns, count
 from chunkfold.sources.source import Source
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ class Plan:
         """For each listed input how many selected chunks, or shards, are missing, of how many."""
         return unstored(self.layout, self.sources, self.scan.listings)
 
-    def found_missing(self, missed: Mapping[str, AbsentRuns]) -> Mapping[str, tuple[int, int]]:
+    def found_missing(self, missed: Mapping[str, MissingRuns]) -> Mapping[str, tuple[int, int]]:
         """Return the same after a run, for inputs too that could not be listed."""
         asked = {
             source.name: (

@@ -81,7 +81,7 @@ def _folded(part: Component) -> tuple[Any, ...]:
 
     Where laws are known to hold, a state is only a faster way to the same fields.
     """
-    return part.fields, None if part.rtol is None else part.state, part.absent
+    return part.fields, None if part.rtol is None else part.state, part.ignored
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

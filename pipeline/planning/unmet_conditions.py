@@ -41,9 +41,9 @@ def unmet_leaves(
     -------
     Bool, (tiles, parts); None if the ledger knows of none, or a question has no condition.
     """
-    absent = _conditions(request, terms)
+    ignored = _conditions(request, terms)
     known = [one for one in listings if one is not None and one.modified is not None]
-    if not absent or not layout.elements or len(known) < len(listings):
+    if not ignored or not layout.elements or len(known) < len(listings):
         return None
     unmet = np.zeros([axis.pieces for axis in layout.axes], bool)
     for skipna in (True, False):
@@ -53,7 +53,7 @@ def unmet_leaves(
         keys = QuestionKeys(asked, flat, asked.accumulator(terms), blocks)
         cut = LedgerCut(ledger, [keys], any(source.remote for source in asked.sources))
         for box, low, high in _ranges(cut, keys, terms):
-            if all(possible_truths(one, low, high) == {True} for one in absent):
+            if all(possible_truths(one, low, high) == {True} for one in ignored):
                 unmet[box] = True
     return layout.in_order(unmet) if unmet.any() else None
 
@@ -67,7 +67,7 @@ def _conditions(request: Request, terms: Terms) -> list[Node]:
     numbers = all(one is None or one.kind in "biuf" for one in dtypes)  # others have no such order
     if len(request.sources) != 1 or windows or not conditions or not numbers:
         return []
-    found = [part.absent for part in parts]
+    found = [part.ignored for part in parts]
     return [] if None in found else list(dict.fromkeys(one for one in found if one is not None))
 
 

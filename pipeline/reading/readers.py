@@ -133,7 +133,7 @@ def _fed(
 
     Chunks without codecs are only copied; the device decodes others.
     """
-    if read.absent or not all(isinstance(places, slice) for places in read.region):
+    if read.unstored or not all(isinstance(places, slice) for places in read.region):
         return False
     if not isinstance(buffer, FedBuffer) or not read.box.elements:
         return False
@@ -142,7 +142,7 @@ def _fed(
     if runs is not None:
         return buffer.feed_from_files(runs)
     decodes = on_device or source.as_it_is
-    found = source.stored_chunks(region, known, in_turn=read.in_turn) if decodes else None
+    found = source.decode_batch(region, known, in_turn=read.in_turn) if decodes else None
     return found is not None and buffer.decode(*found)
 
 
@@ -154,7 +154,7 @@ def _decoded(
     elements = buffer.begin()[:nbytes].view(source.dtype)
     if not read.in_turn:
         elements = elements.reshape(read.shape)
-    if read.absent:
+    if read.unstored:
         elements[...] = source.fill
     else:
         read_region(source, read.region, elements, known)

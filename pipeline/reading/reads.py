@@ -24,7 +24,7 @@ from chunkfold.planning.blocks import Block
 from chunkfold.planning.folding import Folding
 from chunkfold.planning.rows import RowsRead
 from chunkfold.planning.work import Work
-from chunkfold.reading.tile_leaves import Absent, ImplicitFill, TileLeaf, leaves_to_read
+from chunkfold.reading.tile_leaves import ImplicitFill, Missed, TileLeaf, leaves_to_read
 from chunkfold.stores.expected import Expected
 
 
@@ -53,7 +53,7 @@ class Read:
     """Its geometry for folds of the first question."""
     nbytes: int
     """Decoded bytes of all inputs, without those known not to be stored."""
-    absent: bool
+    unstored: bool
     """True if nothing of it is stored."""
     known: tuple[Expected, ...]
     """The listing of the leaf's objects, for each input."""
@@ -120,7 +120,7 @@ class Share:
     """Boxes of its outputs: a buffer has room for an element of each output of one."""
 
 
-def shares_of(work: Work, block: Block, buffer_bytes: int, missed: Absent) -> Iterator[Share]:
+def shares_of(work: Work, block: Block, buffer_bytes: int, missed: Missed) -> Iterator[Share]:
     """Yield the work of a block, tile by tile; for `missed` see `leaves_to_read`."""
     for tile in range(*block.tiles):
         boxes = work.first.layout.alike(tile)
@@ -197,7 +197,7 @@ def reads_of(
                     within=tuple(within),
                     fold_input=fold_input,
                     nbytes=leaf.nbytes * fold_input.box.elements // leaf.elements,
-                    absent=leaf.absent,
+                    unstored=leaf.unstored,
                     known=leaf.known,
                     in_turn=in_turn,
                     kept=first.kept_box(pieces, within),

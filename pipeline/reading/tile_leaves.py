@@ -34,7 +34,7 @@ class TileLeaf:
     """Number of elements that are read."""
     nbytes: int
     """Decoded bytes of these in all inputs, without those known not to be stored."""
-    absent: bool
+    unstored: bool
     """True if nothing of it is stored: it is filled, not read."""
     known: tuple[Expected, ...]
     """The listing of its objects, for each input."""
@@ -55,12 +55,12 @@ class ImplicitFill:
         return self.count > 0
 
 
-Absent = Sequence[set[tuple[int, ...]]]
+Missed = Sequence[set[tuple[int, ...]]]
 """For each input the objects that were requested, of a store that cannot list, and are missing."""
 
 
 def leaves_to_read(
-    work: Work, block: Block, tile: int, place: Slices, missed: Absent
+    work: Work, block: Block, tile: int, place: Slices, missed: Missed
 ) -> tuple[tuple[TileLeaf, ...], ImplicitFill]:
     """Return the leaves that a block reads for a box of a tile's outputs, and the implicit fill.
 
@@ -70,7 +70,7 @@ def leaves_to_read(
     each may give another result.
     """
     needed = ~block.passed_parts(tile)
-    numbers, absent = np.arange(*block.parts)[needed], block.unstored_parts(tile)[needed]
+    numbers, unstored = np.arange(*block.parts)[needed], block.unstored_parts(tile)[needed]
     outputs, itemsizes = elements_of(place), [s.dtype.itemsize for s in work.scan.sources]
     question, layout = work.first, work.first.layout
     depths = layout.part_depths(tile, numbers, place)
@@ -79,7 +79,7 @@ def leaves_to_read(
     first = question.accumulator.uses_index
     """True until the first missing element is read."""
     for number, lacks, depth in zip(
-        numbers.tolist(), absent.tolist(), depths.tolist(), strict=True
+        numbers.tolist(), unstored.tolist(), depths.tolist(), strict=True
     ):
         if not depth:  # it pads a window that has fewer parts than others
             continue

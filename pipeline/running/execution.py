@@ -36,7 +36,7 @@ from chunkfold.running.ready import Ready
 from chunkfold.running.remarks import warn_of_laws
 from chunkfold.running.streaming import Arrays, Sink, Streaming
 from chunkfold.settings import wait_seconds
-from chunkfold.sources.absent_objects import NOTHING, refuse_gone
+from chunkfold.sources.missing_objects import NOTHING, refuse_gone
 from chunkfold.worker.block_report import LedgerReport, Report, distinct_names, merge, read_again
 from chunkfold.worker.fold_block import Folded
 

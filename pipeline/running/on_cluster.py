@@ -223,11 +223,11 @@ class OnCluster:
         return sending.fetching(self._client, handle)
 
     def _look_after_a_root(self) -> None:
-        watched, absent = self.watch(), wait_seconds("chunkfold.workers.absent")
+        watched, timeout = self.watch(), wait_seconds("chunkfold.no-workers-timeout")
         if watched.removed:
             raise _TakenOverError
-        if watched.nobody > absent:
-            raise ClusterError(f"no worker was heard for {absent:.0f} s: run it again")
+        if watched.nobody > timeout:
+            raise ClusterError(f"no worker was heard for {timeout:.0f} s: run it again")
 
     def retire(self, error: WorkerLostError) -> bool:
         """Close the worker that has no device any more."""

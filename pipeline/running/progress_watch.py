@@ -49,17 +49,17 @@ class ProgressWatch:
         self._news |= watched.went_on
         self._tell(now, quiet, watched.late, tasks)
         stall = wait_seconds("chunkfold.run.stall")
-        absent = wait_seconds("chunkfold.workers.absent")
+        timeout = wait_seconds("chunkfold.no-workers-timeout")
         if quiet > stall:
             raise ClusterError(
                 f"run {self._run} made no progress for {stall:.0f} s: "
                 "no task ended and no worker reported progress; "
                 + ("; ".join(self._backend.doing()) or "no worker runs a task of it")
             )
-        if min(quiet, watched.nobody) > absent:
+        if min(quiet, watched.nobody) > timeout:
             raise ClusterError(
-                f"run {self._run} lost all its workers, and none came within {absent:.0f} s: start "
-                "workers, and run it again"
+                f"run {self._run} lost all its workers, and none came within {timeout:.0f} s: "
+                "start workers, and run it again"
             )
         return watched
 

@@ -137,7 +137,7 @@ def _scattered(client: Client, data: object, meanwhile: Callable[[], None]) -> F
     # Of a worker that dies as it is sent them Dask tells as of any connection.
     trying = Retrying(
         retry=retry_if_exception_type(OSError),
-        stop=stop_after_delay(wait_seconds("chunkfold.workers.absent")),
+        stop=stop_after_delay(wait_seconds("chunkfold.no-workers-timeout")),
         wait=wait_fixed(0.2),
         reraise=True,
     )

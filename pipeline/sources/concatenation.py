@@ -17,7 +17,7 @@ from chunkfold.decoding.decode_units import InTurn
 from chunkfold.decoding.wanted_chunks import DirectRegion
 from chunkfold.errors import SourceError
 from chunkfold.kernels.decode.codec_chain import CodecChain
-from chunkfold.kernels.decode.stored_chunks import StoredChunks
+from chunkfold.kernels.decode.decode_batch import DecodeBatch
 from chunkfold.kernels.feed.commands import Contents, Runs, joined_runs
 from chunkfold.sources.array_source import copied
 from chunkfold.sources.chunk_index import Listing, joined_listings
@@ -223,14 +223,14 @@ class ConcatenatedSource(Source):
         codecs = {part.device_codecs for part in self.parts.values()}
         return codecs.pop() if len(codecs) == 1 else None
 
-    def stored_chunks(
+    def decode_batch(
         self, region: Sequence[slice], known: Expected | None, *, in_turn: bool
-    ) -> tuple[Runs | Contents, StoredChunks] | None:
+    ) -> tuple[Runs | Contents, DecodeBatch] | None:
         """Return which stored chunks a device is to decode, of a region in one part."""
         (number, _, cut), *others = self._cut(region)
         part, own = self._part(number), self._known(number, known)
         whole = not others and part.dtype == self.dtype
-        return part.stored_chunks(cut, own, in_turn=in_turn) if whole else None
+        return part.decode_batch(cut, own, in_turn=in_turn) if whole else None
 
     @property
     def in_turn(self) -> Any:

@@ -245,8 +245,8 @@ def _of_objects(
     values: np.ndarray, missing: np.ndarray, name: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """Give objects the dtype that those have which are not None, nor NaN."""
-    absent = np.array([is_missing(one) for one in values.reshape(-1)], bool)
-    missing = missing | absent.reshape(values.shape)
+    missing_too = np.array([is_missing(one) for one in values.reshape(-1)], bool)
+    missing = missing | missing_too.reshape(values.shape)
     held = values[~missing].tolist()
     kinds = {type(one) for one in held}
     if len(kinds) > 1 or kinds & {list, tuple, np.ndarray}:

@@ -12,7 +12,7 @@ import numpy as np
 from chunkfold.axis_cuts import Cells
 from chunkfold.boxes import region_shape
 from chunkfold.kernels.decode.codec_chain import CodecChain
-from chunkfold.kernels.decode.stored_chunks import StoredChunks
+from chunkfold.kernels.decode.decode_batch import DecodeBatch
 from chunkfold.kernels.feed.commands import Contents, Runs
 from chunkfold.stores.expected import Expected
 
@@ -268,9 +268,9 @@ class Source(ABC):
         """The codecs of its chunks, if devices can decode them."""
         return None
 
-    def stored_chunks(
+    def decode_batch(
         self, region: Sequence[slice], known: Expected | None, *, in_turn: bool
-    ) -> tuple[Runs | Contents, StoredChunks] | None:
+    ) -> tuple[Runs | Contents, DecodeBatch] | None:
         """Return which stored chunks a device is to decode for a region; as `file_runs`."""
         del region, known, in_turn
         return None

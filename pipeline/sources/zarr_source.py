@@ -12,11 +12,11 @@ import numpy as np
 from chunkfold.axis_cuts import Cells
 from chunkfold.decoding.codec_metadata import refuse_code
 from chunkfold.decoding.decode_units import InTurn
-from chunkfold.decoding.device_chunks import device_codecs, stored_chunks
+from chunkfold.decoding.device_batch import decode_batch, device_codecs
 from chunkfold.decoding.direct import Direct
 from chunkfold.decoding.wanted_chunks import DirectRegion
 from chunkfold.kernels.decode.codec_chain import CodecChain
-from chunkfold.kernels.decode.stored_chunks import StoredChunks
+from chunkfold.kernels.decode.decode_batch import DecodeBatch
 from chunkfold.kernels.feed.commands import Contents, Runs
 from chunkfold.settings import StorageOptions
 from chunkfold.sources import zarr_arrays
@@ -282,11 +282,11 @@ class ZarrSource(Source):
         """The codecs of its chunks, if devices can decode them."""
         return device_codecs(self.direct)
 
-    def stored_chunks(
+    def decode_batch(
         self, region: Sequence[slice], known: Expected | None, *, in_turn: bool
-    ) -> tuple[Runs | Contents, StoredChunks] | None:
+    ) -> tuple[Runs | Contents, DecodeBatch] | None:
         """Return which stored chunks a device is to decode for a region, if it can."""
-        return stored_chunks(self.direct, self.name, region, known, in_turn=in_turn)
+        return decode_batch(self.direct, self.name, region, known, in_turn=in_turn)
 
     def each(self, regions: Iterable[DirectRegion], out: InTurn) -> Iterator[None]:
         """Decode regions in turn, where `in_turn` allows it, and stop as `Direct.each` does.

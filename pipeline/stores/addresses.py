@@ -20,7 +20,7 @@ from zarr.storage import ZipStore
 
 from chunkfold.errors import PlanError
 from chunkfold.redaction import without_secrets
-from chunkfold.settings import ALLOWED, StorageOptions, absent_statuses, allowed_targets
+from chunkfold.settings import ALLOWED, StorageOptions, allowed_targets, missing_statuses
 from chunkfold.stores.archives import archive_at, archive_in
 from chunkfold.stores.chains import chain
 from chunkfold.stores.icechunk_store import repository_at, repository_in
@@ -191,12 +191,12 @@ def located(address: str, options: StorageOptions = NO_OPTIONS) -> tuple[Any, st
     if referred := references_at(address):
         refuse_options(address, options)
         return chain(chained(*referred), allowed), ""
-    absent = absent_statuses(options)
+    missing = missing_statuses(options)
     if _by_obstore(address if zipped is None else zipped[0]):
         with said_shortly():
             if zipped is not None:
                 return archive_at(zipped[0]), zipped[1]
-            return archive_in(address) or (_remote(address, options, absent), "")
+            return archive_in(address) or (_remote(address, options, missing), "")
     return chain(address, allowed) if "::" in address else address, ""
 
 
@@ -214,10 +214,10 @@ def _on_disk(path: Path, allowed: tuple[str, ...]) -> tuple[Any, str]:
     return os.path.abspath(path), ""  # noqa: PTH100 # links stay
 
 
-def _remote(url: str, options: StorageOptions, absent: Collection[int]) -> RemoteStore:
-    others = {name: value for name, value in options.items() if name != "absent_status"}
+def _remote(url: str, options: StorageOptions, missing: Collection[int]) -> RemoteStore:
+    others = {name: value for name, value in options.items() if name != "missing_status"}
     hasty = open_store(url, **(others | {"retry_config": {"max_retries": 0}}))
-    return RemoteStore(open_store(url, **others), hasty=hasty, absent=absent)
+    return RemoteStore(open_store(url, **others), hasty=hasty, missing=missing)
 
 
 def _by_obstore(url: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from chunkfold.errors import ChangedError
-from chunkfold.http_denials import ABSENT, denial, status_of
+from chunkfold.http_denials import MISSING, denial, status_of
 from chunkfold.stores.expected import UNTOLD, ObjectState
 from chunkfold.stores.hedged_requests import Response
 from chunkfold.stores.object_answers import ObjectAnswer, TooLargeError, answer_of, state_at
@@ -74,7 +74,7 @@ class ServerStore:
         try:
             parts = await asyncio.gather(*(self.get(path, whole[1], whole) for whole, _ in joined))
         except Exception as error:
-            if not (isinstance(error, FileNotFoundError) or status_of(error) in ABSENT):
+            if not (isinstance(error, FileNotFoundError) or status_of(error) in MISSING):
                 raise
             now = denial(error) or "it is gone"
             raise ChangedError(f"the first request found it, and now {now}") from error

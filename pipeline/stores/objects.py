@@ -85,7 +85,7 @@ class Objects(Protocol):
 class Scratch(threading.local):
     """Memory of a reading thread that chunks pass through; it grows to the largest kept."""
 
-    def room(self, use: str, nbytes: int) -> np.ndarray:
+    def buffer(self, use: str, nbytes: int) -> np.ndarray:
         """Return memory for a use, uint8."""
         if nbytes > _KEPT_BYTES:
             return _at_a_page(nbytes)
@@ -220,7 +220,7 @@ class _File:
         pass  # the kernel reads ahead
 
     def read(self, span: Span) -> memoryview:
-        memory = scratch.room("stored", span[1])
+        memory = scratch.buffer("stored", span[1])
         self.read_into([memory.data], span[0])
         return memory.data
 

@@ -130,7 +130,7 @@ class RemoteObjects:
 
     store: Any
     path: str
-    absent: frozenset[int] = frozenset()
+    missing: frozenset[int] = frozenset()
     """Statuses of answers that mean that an object is not stored, beside 404."""
     hasty: Any = None
     """The same store, which does not try again by itself, if there is such a one."""
@@ -176,7 +176,7 @@ class RemoteObjects:
             try:
                 return await fetched(self.server, path, whole, most, index, spans_of)
             except Exception as error:
-                if not self._means_absent(error):
+                if not self._means_missing(error):
                     raise
                 return None
 
@@ -191,11 +191,11 @@ class RemoteObjects:
         with landed(self.start(key, whole, index, room, None, most)) as found:
             yield found
 
-    def _means_absent(self, error: Exception) -> bool:
+    def _means_missing(self, error: Exception) -> bool:
         """Return True if an error means that an object is not stored."""
         if isinstance(error, FileNotFoundError):
             return True
-        return status_of(error) in self.absent and not refusal(error)
+        return status_of(error) in self.missing and not refusal(error)
 
     def state(self, key: str) -> ObjectState | None:
         """Ask for the size and the time of an object."""
@@ -204,7 +204,7 @@ class RemoteObjects:
             try:
                 return flight().waited(lambda: self.server.head(path))
             except Exception as error:  # obstore has dozens
-                if not self._means_absent(error):
+                if not self._means_missing(error):
                     raise
                 return None
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
 
-from chunkfold.http_denials import ABSENT, refusal, status_of
+from chunkfold.http_denials import MISSING, refusal, status_of
 from chunkfold.redaction import without_secrets
 from chunkfold.settings import metadata_bytes, retry_seconds
 from chunkfold.stores.fetching import server_store_of
@@ -31,7 +31,7 @@ MOST_OF_CHUNK = ContextVar("chunkfold_most_of_chunk", default=sys.maxsize)
 class RemoteStore(CarefulObjects):
     """An object store, opened to be read.
 
-    Of metadata a 403 or 410 counts as absent: an array has those of one format, and a server that
+    Of metadata a 403 or 410 counts as missing: an array has those of one format, and a server that
     may not be listed can refuse those of the other. Whoever opened none says what was refused.
     """
 
@@ -41,12 +41,12 @@ class RemoteStore(CarefulObjects):
         *,
         read_only: bool = True,
         hasty: Any = None,
-        absent: Collection[int] = (),
+        missing: Collection[int] = (),
     ) -> None:
         super().__init__(store, read_only=read_only)
         self.hasty = store if hasty is None else hasty
         """The same store, which does not try again what fails: whoever asks it does."""
-        self.absent = frozenset(absent)
+        self.missing = frozenset(missing)
         """Statuses of answers that mean of any object that it is not stored, beside 404."""
         self.refused: Exception | None = None
         """The last refusal of metadata, if there was one."""
@@ -73,8 +73,8 @@ class RemoteStore(CarefulObjects):
             )
         except Exception as error:
             status = status_of(error)
-            metadata = status in ABSENT and key.rpartition("/")[2] in METADATA
-            if refusal(error) or not (metadata or status in self.absent):
+            metadata = status in MISSING and key.rpartition("/")[2] in METADATA
+            if refusal(error) or not (metadata or status in self.missing):
                 raise
             if metadata:
                 self.refused = error

@@ -1,9 +1,9 @@
-"""Adapts the number of requests to a server that are in flight, as TCP adapts its window.
+"""Adapts the number of requests to a server that are in flight, as TCP does.
 
 Each answer adds one; an overload error halves the number. Then the effect is checked. A server that
 bears `b` requests at once answers a share of `b / n` of `n`, and about twice that share of half as
 many. If the share does not change, requests fail by chance, and fewer at once would only take
-longer: the window returns to its size, and for a while as many refusals do not halve it.
+longer: the limit returns to its size, and for a while as many refusals do not halve it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 _HELD_S = 10.0
 """Seconds during which a host gets no more requests than it was seen to bear."""
 _TRUSTED_S = 2.0
-"""Seconds for which failures are attributed to chance, before the window is halved again."""
+"""Seconds for which failures are attributed to chance, before the limit is halved again."""
 _BELOW = 0.95
 """Share of that which is asked for meanwhile: others may ask it, too."""
 _FEW = 8
@@ -58,15 +58,15 @@ class RequestLimit:
     least: float = 0.0
     """The fewest that they were."""
     knee: float = math.inf
-    """The capacity expected: the window grows to it fast, and then by one per round."""
+    """The capacity expected: the limit grows to it fast, and then by one per round."""
     ceiling: float = math.inf
-    """The capacity observed before an increase: for a while it limits the window."""
+    """The capacity observed before an increase: for a while it bounds the limit."""
     chance: float = 0.0
     """Share of the requests that is refused however few there are."""
     halved: float = -math.inf
-    """The time when the window was last halved."""
+    """The time when the limit was last halved."""
     _tried: float | None = None
-    """The window before that, until the effect is known."""
+    """The limit before that, until the effect is known."""
     _before: Answered = field(default_factory=Answered)
     """Counts of the requests that were in flight when it was halved."""
     _since: Answered = field(default_factory=Answered)

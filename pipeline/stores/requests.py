@@ -109,7 +109,7 @@ class Flight:
     def _bound(self, requests: int, nbytes: int, retry_s: float) -> None:
         self._most, self._bytes, self._retry_s = requests, nbytes, retry_s
         for server in self._servers.values():
-            server.window.bound(requests)
+            server.request_limit.bound(requests)
 
     def start(
         self, nbytes: int, coroutine: Callable[[], Coroutine[Any, Any, Response]]
@@ -237,7 +237,7 @@ class Flight:
         waits, longest = (
             zip(*(server.taken() for server in servers), strict=True) if servers else ((), ())
         )
-        least = min((server.window.least for server in servers), default=0)
+        least = min((server.request_limit.least for server in servers), default=0)
         return Requests(
             made, again, self._most, int(least), sum(waits), max(longest, default=0.0), hedged
         )

@@ -40,8 +40,8 @@ class _Turn:
 class Server:
     """One server: its methods are called by the thread of the event loop alone, but `taken`."""
 
-    def __init__(self, window: RequestLimit, loop: asyncio.AbstractEventLoop) -> None:
-        self.window, self._loop = window, loop
+    def __init__(self, request_limit: RequestLimit, loop: asyncio.AbstractEventLoop) -> None:
+        self.request_limit, self._loop = request_limit, loop
         self.patience = Patience()
         self._first, self._waiting = collections.deque[_Turn](), collections.deque[_Turn]()
         self._flying = 0
@@ -87,14 +87,14 @@ class Server:
     def answered(self, since: float) -> None:
         """Hear of an answer to a request that was made `since`."""
         self._failed = 0
-        self.window.answered(since, time.monotonic())
+        self.request_limit.answered(since, time.monotonic())
 
     def failed(self, fault: Fault, since: float) -> bool:
         """Hear of a failure what it says; return whether to ask when it wants to be asked again."""
         now = time.monotonic()
         self._failed += 1
         if fault.busy:
-            self.window.refused(since, now)
+            self.request_limit.refused(since, now)
         known = self._asking or now < max(self._opens, self._ask_again)
         return fault.answered and not known
 
@@ -145,7 +145,7 @@ class Server:
     @property
     def _open(self) -> bool:
         """Return True if one more request may be made."""
-        there_is_room = self._flying < int(self.window.limit)
+        there_is_room = self._flying < int(self.request_limit.limit)
         return there_is_room and not self._asking and time.monotonic() >= self._opens
 
     def _admit(self) -> None:

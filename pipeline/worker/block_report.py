@@ -17,8 +17,8 @@ from chunkfold.bad_chunks import Skipped, total_skipped
 from chunkfold.kernels import Device
 from chunkfold.kernels.fold.profile import Profile, merged
 from chunkfold.plural import counted
-from chunkfold.sources.absent_objects import AbsentRuns
-from chunkfold.sources.absent_objects import together as missed_together
+from chunkfold.sources.missing_objects import MissingRuns
+from chunkfold.sources.missing_objects import together as missed_together
 from chunkfold.stores.requests import Requests
 from chunkfold.units import size_text
 
@@ -131,7 +131,7 @@ class Report:
     """For each monoid whose laws were tried on data: whether any element changed an accumulator."""
     requests: Requests = field(default_factory=Requests)
     """Requests of its workers to servers."""
-    missed: Mapping[str, AbsentRuns] = field(default_factory=dict)
+    missed: Mapping[str, MissingRuns] = field(default_factory=dict)
     """By input: its missing objects, if its store cannot list."""
 
 
@@ -208,7 +208,7 @@ def merge(reports: Iterable[Report]) -> Report:
     elements = 0
     devices: dict[str, DeviceReport] = {}
     skipped: list[Skipped] = []
-    missed: dict[str, list[AbsentRuns]] = {}
+    missed: dict[str, list[MissingRuns]] = {}
     laws: dict[str, bool] = {}
     requests = Requests()
     for report in reports:

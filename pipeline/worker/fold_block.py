@@ -28,7 +28,7 @@ from chunkfold.planning.rows import Rows
 from chunkfold.planning.tiles import Combine, FinishedTile
 from chunkfold.planning.work import Work
 from chunkfold.reading.reads import all_outputs
-from chunkfold.sources.absent_objects import missed_of
+from chunkfold.sources.missing_objects import missed_of
 from chunkfold.sources.source import Source
 from chunkfold.stores.requests import Requests, flight
 from chunkfold.units import size_text

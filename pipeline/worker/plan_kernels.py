@@ -27,7 +27,7 @@ from chunkfold.reading.reads import (
     reads_of,
     shares_of,
 )
-from chunkfold.reading.tile_leaves import Absent
+from chunkfold.reading.tile_leaves import Missed
 
 _MOST = 64
 """Most windows, and most reads of a window, that are looked at."""
@@ -177,7 +177,7 @@ def _output_boxes(plan: Plan, work: Work, buffer_bytes: int) -> Iterator[OutputB
     """Yield the boxes of outputs of the first and the last block: others have the same shapes."""
     ends: Sequence[Block] = [*plan.blocks[:1], *plan.blocks[1:][-1:]]
     for block in ends:
-        missed: Absent = [set() for _ in work.scan.sources]
+        missed: Missed = [set() for _ in work.scan.sources]
         for share in shares_of(work, plan.sent(block), buffer_bytes, missed):
             yield from share.output_boxes
 

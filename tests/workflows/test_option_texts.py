@@ -163,7 +163,7 @@ SHELL = [
     "--on-bad-chunk fill", "--variant trees", "--decode gpu", "--decode", "--ask mean",
     "--ask 'a: --op mean' --ask 'a: --op max'", "--ask 'a: --select 0'", "--ask 'a: --colour'",
     "--ask 'a: --mode best'", "--ask 'a: --op summ'", "--ask 'a: --quiet'", "--ask 'a/b: --op max'",
-    "--worker-losses 0", "--worker-losses x", "--absent-status 500", "--allow-targets ''",
+    "--worker-losses 0", "--worker-losses x", "--missing-status 500", "--allow-targets ''",
     "--scheduler x", "--scheduler x --device cpu", "--out m.txt", "--out no/such/x.json",
     "--manifest m.txt", "--report r.txt",
     "--keep-dims", "--dim 0", "--skip_na", "--memory-limit 3", "--colour red",

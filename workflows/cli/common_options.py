@@ -14,11 +14,11 @@ from distributed import Client
 from chunkfold.cluster.joining import connect
 from chunkfold.cluster.security import tls_settings
 from chunkfold.errors import ChunkError, PlanError
-from chunkfold.http_denials import ABSENT
+from chunkfold.http_denials import MISSING
 from chunkfold.outputs.output_places import out_text
 from chunkfold.planning.option_values import Section
 from chunkfold.planning.options import Options
-from chunkfold.settings import ABSENT_STATUS, ALLOW_TARGETS, IMAGE_LEVEL, LOSSES, WORKER_LOSSES
+from chunkfold.settings import ALLOW_TARGETS, IMAGE_LEVEL, LOSSES, MISSING_STATUS, WORKER_LOSSES
 from chunkfold.sources.cf_packing import not_applied
 from chunkfold.sources.source import Source
 from chunkfold.workflows.cli.numbers import NumberOption, Whole
@@ -145,11 +145,11 @@ stores = stacked(
         help="Level of OME-Zarr images that are named by their group, 0 the finest.  [default: 0]",
     ),
     option(
-        "--absent-status",
+        "--missing-status",
         section=Section.SOURCE,
         multiple=True,
-        type=click.Choice([str(status) for status in ABSENT]),
-        callback=_configured(ABSENT_STATUS, lambda given: [int(one) for one in given]),
+        type=click.Choice([str(status) for status in MISSING]),
+        callback=_configured(MISSING_STATUS, lambda given: [int(one) for one in given]),
         expose_value=False,
         help="Status by which the server of a URL says that it lacks a chunk; may be repeated. "
         "Without it such a chunk cannot be read.",

@@ -146,7 +146,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "elements": layout.elements,
         "bytes": plan.scan.nbytes,
         "leaves": layout.tiles * layout.parts,
-        "absent_leaves": plan.scan.unstored,
+        "unstored_leaves": plan.scan.unstored,
         "leaf_bytes": plan.scan.leaf_bytes,
         "blocks": len(plan.blocks),
         "levels": plan.tree.height,

@@ -33,7 +33,7 @@ from chunkfold.sources.source import Source
 from chunkfold.sources.stored_identity import is_as_listed
 from chunkfold.sources.stored_metadata import same_codecs
 from chunkfold.sources.zarr_source import ZarrSource
-from chunkfold.workflows.regionwise.window import in_window
+from chunkfold.workflows.regionwise.bounded_calls import call_each
 
 Change = Callable[[Slices, np.ndarray], np.ndarray]
 """Returns the new values of a box, given where it is and its values, float64. Can be pickled."""
@@ -233,12 +233,12 @@ def write_changed(
             )
         writer, parts = PartWriter(opened, target, out, change, packing), parts_of(opened)
         if ledger is None:
-            in_window(writer, parts)
+            call_each(writer, parts)
         else:
             kept = Ledger.at(os.fspath(ledger), trusted=trust_ledger)
             noted = NotedParts(kept, opened, output)
             try:
-                in_window(writer, filter(noted.lacks, parts), noted.ended)
+                call_each(writer, filter(noted.lacks, parts), noted.ended)
             except BaseException as error:
                 noted.flush()
                 error.add_note(

@@ -13,7 +13,7 @@ __kernel void blosc_streams(__global const uchar *stored, __global const chunk_t
         bool wrong = false;
         for (uint j = 0; j < splits; j++) {
             stream_t s = { c.from, c.to + begin, bytes / splits, bytes / splits, STREAM_WRONG, 0 };
-            s.to += (ulong)j * s.room;
+            s.to += (ulong)j * s.capacity;
             if (!c.copied) {
                 wrong = wrong || at > c.cbytes - 4;
                 s.size = wrong ? 0 : chf_le32(p + at);
@@ -21,7 +21,7 @@ __kernel void blosc_streams(__global const uchar *stored, __global const chunk_t
                 wrong = wrong || s.size > c.cbytes - at;
             }
             s.from += at;
-            if (!wrong) s.kind = s.size == s.room ? STREAM_RAW : c.kind;
+            if (!wrong) s.kind = s.size == s.capacity ? STREAM_RAW : c.kind;
             row[j] = s;
             at += s.size;
         }

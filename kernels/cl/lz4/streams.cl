@@ -11,14 +11,14 @@
 #define TOO_LONG 0x7fffffffu
 
 /* Add the bytes of a long length, up to one that is not 255. */
-static uint chf_length(__global const uchar *p, uint *at, uint size, uint room)
+static uint chf_length(__global const uchar *p, uint *at, uint size, uint capacity)
 {
     uint length = 15, byte;
     do {
         if (*at >= size) return TOO_LONG;
         byte = p[(*at)++];
         length += byte;
-    } while (byte == 255 && length <= room);
+    } while (byte == 255 && length <= capacity);
     return length;
 }
 
@@ -55,28 +55,28 @@ void lz4_streams(__global const uchar *stored, __global const stream_t *streams,
     const uint lane = get_local_id(0);
     __global const uchar *p = stored + s.from;
     __global uchar *to = decoded + s.to;
-    if (s.kind == STREAM_RAW) chf_copy(to, p, s.room, lane, LANES);
+    if (s.kind == STREAM_RAW) chf_copy(to, p, s.capacity, lane, LANES);
     if (s.kind != STREAM_LZ4 && s.kind != STREAM_SIZED_LZ4) return;
     uint at = 0, made = 0, seen = 0; /* in what is stored; decoded bytes; those that all work-items see */
-    bool wrong = s.kind == STREAM_SIZED_LZ4 && chf_le32(p - 4) != s.room;
+    bool wrong = s.kind == STREAM_SIZED_LZ4 && chf_le32(p - 4) != s.capacity;
     while (!wrong) {
         wrong = at >= s.size;
         if (wrong) break;
         const uint token = p[at++];
         uint literals = token >> 4, match = token & 15;
-        if (literals == 15) literals = chf_length(p, &at, s.size, s.room);
-        wrong = literals > s.size - at || literals > s.room - made;
+        if (literals == 15) literals = chf_length(p, &at, s.size, s.capacity);
+        wrong = literals > s.size - at || literals > s.capacity - made;
         if (wrong) break;
         chf_literals(to + made, p + at, literals, lane);
         at += literals; made += literals;
-        if (at == s.size) { wrong = made != s.room; break; }
-        wrong = s.size - at < 8 || s.room - made < 12;
+        if (at == s.size) { wrong = made != s.capacity; break; }
+        wrong = s.size - at < 8 || s.capacity - made < 12;
         if (wrong) break;
         const uint offset = chf_le16(p + at);
         at += 2;
-        if (match == 15) match = chf_length(p, &at, s.size, s.room);
+        if (match == 15) match = chf_length(p, &at, s.size, s.capacity);
         match += 4;
-        wrong = !offset || offset > made || match + 5 > s.room - made;
+        wrong = !offset || offset > made || match + 5 > s.capacity - made;
         if (wrong) break;
         if (made - offset + min(match, offset) > seen) {
             barrier(CLK_GLOBAL_MEM_FENCE);

@@ -17,7 +17,7 @@ void checksums(__global chunk_t *chunks, uint n, __global const uchar *decoded)
     const uint local_id = get_local_id(0), lane = local_id % 4, number = get_group_id(0) * CHUNKS + local_id / 4;
     __global chunk_t *chunk = chunks + min(number, n - 1);
     const bool on = number < n && !chunk->error && chunk->flags & HAS_CHECKSUM;
-    const ulong size = on ? chunk->room : 0, stripes = size / 32;
+    const ulong size = on ? chunk->capacity : 0, stripes = size / 32;
     __global const uchar *from = decoded + chunk->to;
     __global const ulong *word = (__global const ulong *)from + lane;
     ulong v = lane == 0 ? P1 + P2 : lane == 1 ? P2 : lane == 2 ? 0 : 0 - P1, s = 0;

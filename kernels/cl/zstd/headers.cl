@@ -130,7 +130,7 @@ __kernel void headers(__global const uchar *stored, __global chunk_t *chunks, ui
             count++;
         }
         if (error) break;
-        if (f.content != UNKNOWN && f.content > chunk->room) error = OTHER_SIZE;
+        if (f.content != UNKNOWN && f.content > chunk->capacity) error = OTHER_SIZE;
         if (f.flags & HAS_CHECKSUM) {
             if (f.end - f.at < 4) { error = CUT_OFF; break; }
             checksum = chf_le32(f.p + f.at);

@@ -25,5 +25,5 @@ __kernel void offsets(__global block_t *blocks, __global chunk_t *chunks, uint n
         h1 = first; h2 = second; h3 = third;
     }
     right = right && (content == UNKNOWN || at - frame_to == content);
-    if (!right || at != chunk->room || at > 0x7fffffff) chunk->error = OTHER_SIZE;
+    if (!right || at != chunk->capacity || at > 0x7fffffff) chunk->error = OTHER_SIZE;
 }

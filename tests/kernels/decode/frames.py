@@ -8,8 +8,8 @@ import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels import DeviceContext
-from chunkfold.kernels.decode.stored_chunks import in_places
-from chunkfold.kernels.decode.workspace import PADDING, DeviceChunks, Workspace
+from chunkfold.kernels.decode.decode_batch import aligned_offsets
+from chunkfold.kernels.decode.workspace import PADDING, StageInput, Workspace
 
 _GUARD = 0xA5
 _WORDS = b"/data/store/temperature zarr.json chunk key attribute value 2026-11-28T00:00:00".split()
@@ -82,18 +82,18 @@ class Bench:
     def decode(self, stored: Sequence[bytes], nbytes: int) -> list[bytes] | None:
         """Return chunks of so many bytes each, decoded in one call; None if that is refused."""
         workspace, sizes = self.workspace, np.array([len(one) for one in stored])
-        places, step = in_places(sizes), -(-nbytes // 16) * 16
+        places, step = aligned_offsets(sizes), -(-nbytes // 16) * 16
         memory = np.full(int(places[-1] + sizes[-1]) + PADDING, _GUARD, np.uint8)
         for place, one in zip(places, stored, strict=True):
             memory[place : place + len(one)] = np.frombuffer(one, np.uint8)
-        given = workspace.room("stored", memory.nbytes)
+        given = workspace.buffer("stored", memory.nbytes)
         room = step * len(stored)
         out = np.full(room + 4096, _GUARD, np.uint8)
-        decoded = workspace.room("decoded", out.nbytes)
+        decoded = workspace.buffer("decoded", out.nbytes)
         cl.enqueue_copy(workspace.queue, given, memory)
         cl.enqueue_copy(workspace.queue, decoded, out)
         to = np.arange(len(stored)) * step
-        chunks = DeviceChunks(given, places, sizes, decoded, to, nbytes)
+        chunks = StageInput(given, places, sizes, decoded, to, nbytes)
         done = self.codec.decode(workspace, chunks)  # type: ignore[attr-defined]
         cl.enqueue_copy(workspace.queue, out, decoded)
         assert (out[room:] == _GUARD).all()

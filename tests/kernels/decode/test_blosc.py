@@ -15,7 +15,7 @@ from numcodecs import Blosc as Codec
 from numcodecs import blosc
 
 from chunkfold.kernels import DeviceContext
-from chunkfold.kernels.decode.blosc import Blosc, blosc_room_bytes
+from chunkfold.kernels.decode.blosc import Blosc, blosc_stage_bytes
 from chunkfold.kernels.decode.codec_chain import BLOSC_COMPRESSORS
 from tests.kernels.decode.frames import KINDS, Bench, damaged, field
 
@@ -72,7 +72,7 @@ def test_each_kind_of_data_comes_out_as_it_went_in(
     raws = [field(kind, size, seed) for seed, kind in enumerate(KINDS)]
     chunks = [compressed(raw, name, 5, shuffle, width) for raw in raws]
     assert bench.decode(chunks, size) == raws
-    assert bench.taken <= blosc_room_bytes(size * len(raws), size)
+    assert bench.taken <= blosc_stage_bytes(size * len(raws), size)
 
 
 @pytest.mark.parametrize("level", range(10))
@@ -200,7 +200,7 @@ def test_damaged_chunks_are_never_decoded_to_anything_else(bench: Bench):
             found["decoded"] += 1
         else:
             found["refused" if host is None else "left to the host"] += 1
-    assert bench.taken <= blosc_room_bytes(20_000, 20_000)
+    assert bench.taken <= blosc_stage_bytes(20_000, 20_000)
     assert found["decoded"]
     assert found["refused"]
     assert found["left to the host"] <= 0.1 * MUTANTS

@@ -11,11 +11,11 @@ import pytest
 from chunkfold.kernels import Device, DeviceContext
 from chunkfold.kernels.decode import decode_rates, device_decoder
 from chunkfold.kernels.decode.codec_chain import CODECS
+from chunkfold.kernels.decode.decode_batch import DecodeBatch
 from chunkfold.kernels.decode.decode_rates import DecodeRates, measured_rates
 from chunkfold.kernels.decode.device_decoder import DeviceDecoder
 from chunkfold.kernels.decode.lz4 import Lz4
-from chunkfold.kernels.decode.stored_chunks import StoredChunks
-from chunkfold.kernels.decode.workspace import DeviceChunks, Workspace
+from chunkfold.kernels.decode.workspace import StageInput, Workspace
 from chunkfold.kernels.errors import DeviceError
 
 
@@ -28,7 +28,7 @@ def fresh(device: Device) -> DeviceContext:
 def test_both_rates_are_those_of_bytes_decoded(fresh: DeviceContext, codec: str, monkeypatch):
     decoded, decode = list[int](), DeviceDecoder.decode
 
-    def noted(self: DeviceDecoder, chunks: StoredChunks, *given: Any) -> bool:
+    def noted(self: DeviceDecoder, chunks: DecodeBatch, *given: Any) -> bool:
         decoded.append(len(chunks.places))
         return decode(self, chunks, *given)
 
@@ -54,7 +54,7 @@ def test_more_chunks_are_decoded_while_that_is_faster(fresh: DeviceContext, monk
 def test_a_device_without_room_for_more_has_the_rate_of_few(fresh: DeviceContext, monkeypatch):
     decode = DeviceDecoder.decode
 
-    def full(self: DeviceDecoder, chunks: StoredChunks, *given: Any) -> bool:
+    def full(self: DeviceDecoder, chunks: DecodeBatch, *given: Any) -> bool:
         if len(chunks.places) > most:
             raise DeviceError("no room")
         return decode(self, chunks, *given)
@@ -70,7 +70,7 @@ def test_a_device_without_room_for_more_has_the_rate_of_few(fresh: DeviceContext
 
 def test_a_device_that_decodes_wrong_is_not_measured(fresh: DeviceContext, monkeypatch):
     class Wrong(Lz4):
-        def decode(self, workspace: Workspace, given: DeviceChunks) -> bool:
+        def decode(self, workspace: Workspace, given: StageInput) -> bool:
             done = super().decode(workspace, given)
             cl.enqueue_fill_buffer(workspace.queue, given.decoded, np.uint8(1), 70, 1)
             return done

@@ -16,7 +16,7 @@ from chunkfold.kernels.decode.codec_chain import FILTERS, Filter
 from chunkfold.kernels.decode.decode_trial import tried
 from chunkfold.kernels.decode.filter_kernel import FilterKernel
 from chunkfold.kernels.decode.lz4 import Lz4
-from chunkfold.kernels.decode.workspace import DeviceChunks, Workspace
+from chunkfold.kernels.decode.workspace import StageInput, Workspace
 from chunkfold.kernels.decode.zstd import Zstd
 from chunkfold.kernels.errors import BuildError
 
@@ -68,7 +68,7 @@ def test_a_filter_that_is_undone_wrong_is_left_to_the_host(fresh: DeviceContext,
 
 def test_a_device_that_decodes_wrong_is_not_asked_again(fresh: DeviceContext):
     class Wrong(Zstd):
-        def decode(self, workspace: Workspace, given: DeviceChunks) -> bool:
+        def decode(self, workspace: Workspace, given: StageInput) -> bool:
             done = super().decode(workspace, given)
             cl.enqueue_fill_buffer(workspace.queue, given.decoded, np.uint8(1), 70, 1)
             return done

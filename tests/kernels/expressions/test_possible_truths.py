@@ -33,12 +33,12 @@ CONDITIONS = st.recursive(
 ELEMENTS = st.lists(st.sampled_from([-4, -3, -1, 0, 1, 2, 3, 5, 8]), min_size=1, max_size=6)
 
 
-def absent(condition: str, dtype: str, *, skipna: bool = False) -> Node:
+def ignored(condition: str, dtype: str, *, skipna: bool = False) -> Node:
     """Return the tree that says of an element that it does not meet a condition."""
     monoids = Options(op="max", where=condition, skipna=skipna).monoids
     (component, *_) = bind(monoids, [np.dtype(dtype)]).accumulator.components
-    assert component.absent is not None
-    return component.absent
+    assert component.ignored is not None
+    return component.ignored
 
 
 def truths(tree: Node, x: np.ndarray) -> set[bool]:
@@ -52,7 +52,7 @@ def test_every_truth_that_a_condition_has_is_possible(condition, elements, dtype
     if dtype[0] == "i" and "isnan" in condition:
         return
     x = np.array(elements, dtype)
-    tree, low, high = absent(condition, dtype), x.min(), x.max()
+    tree, low, high = ignored(condition, dtype), x.min(), x.max()
     if nan and dtype[0] == "f":
         x = np.append(x, np.nan).astype(dtype)
     assert truths(tree, x) <= possible_truths(tree, low, high)
@@ -79,15 +79,15 @@ def test_every_truth_that_a_condition_has_is_possible(condition, elements, dtype
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_elements_that_cannot_meet_a_condition_are_known(condition, low, high, possible, dtype):
     ends = (np.dtype(dtype).type(one) for one in (low, high))
-    assert possible_truths(absent(condition, dtype), *ends) == possible
+    assert possible_truths(ignored(condition, dtype), *ends) == possible
 
 
 def test_elements_that_are_not_nan_are_known_of_integers():
-    assert possible_truths(absent("x > 3", "i2"), np.int16(4), np.int16(9)) == {False}
-    assert possible_truths(absent("x > 3.5", "i2"), np.int16(0), np.int16(3)) == {True}
+    assert possible_truths(ignored("x > 3", "i2"), np.int16(4), np.int16(9)) == {False}
+    assert possible_truths(ignored("x > 3.5", "i2"), np.int16(0), np.int16(3)) == {True}
 
 
 def test_elements_that_are_left_out_are_no_trouble():
-    tree = absent("x > 3", "f4", skipna=True)
+    tree = ignored("x > 3", "f4", skipna=True)
     assert possible_truths(tree, np.float32(0), np.float32(2)) == {True}
     assert possible_truths(tree, np.float32(0), np.float32(4)) == BOTH

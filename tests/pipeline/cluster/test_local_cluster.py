@@ -487,7 +487,7 @@ def test_workers_may_be_threads(data):
 
 def test_a_run_that_lost_all_its_workers_ends(data):
     path, _ = data
-    short = {"chunkfold.workers.absent": 2, "chunkfold.workers.ask": 0.5}
+    short = {"chunkfold.no-workers-timeout": 2, "chunkfold.workers.ask": 0.5}
     with dask.config.set(short), cluster([DEVICES[0]]) as (made, client):
         run = cf.submit(path, OPS, client=client, on_event=lambda _: time.sleep(0.05))
         client.retire_workers(list(made.scheduler.workers))

@@ -11,10 +11,10 @@ import pytest
 import zarr
 from numcodecs import FixedScaleOffset, Shuffle
 
-from chunkfold.decoding.codecs import room_of
+from chunkfold.decoding.codecs import stored_bound
 from chunkfold.errors import PlanError
 from chunkfold.kernels.decode.decode_rates import DecodeRates
-from chunkfold.kernels.decode.zstd import zstd_room_bytes
+from chunkfold.kernels.decode.zstd import zstd_stage_bytes
 from chunkfold.planning import blocks, feeding, planner
 from chunkfold.planning.workers import slowest
 from chunkfold.sources.opening import open_source
@@ -189,8 +189,8 @@ def test_what_filters_are_undone_into_has_room(tmp_path: Path):
     source = open_source(scaled(tmp_path / "s"))
     touched, chunk = 1 << 20, 64 << 10
     alone = feeding.decoding_bytes(open_source(zstd(tmp_path / "z")), touched)
-    stored = (touched // chunk) * (room_of(chunk) - room_of(chunk // 2))
-    tables = zstd_room_bytes(touched, chunk) - zstd_room_bytes(touched // 2, chunk // 2)
+    stored = (touched // chunk) * (stored_bound(chunk) - stored_bound(chunk // 2))
+    tables = zstd_stage_bytes(touched, chunk) - zstd_stage_bytes(touched // 2, chunk // 2)
     assert feeding.decoding_bytes(source, touched) == alone + touched - stored - tables
 
 

@@ -16,7 +16,7 @@ from chunkfold.stores.objects import Scratch
 def test_it_begins_at_a_page_and_is_kept(sizes: list[int]):
     scratch, most, before = Scratch(), -1, None
     for size in sizes:
-        memory = scratch.room("a", size)
+        memory = scratch.buffer("a", size)
         assert (memory.nbytes, memory.ctypes.data % mmap.PAGESIZE) == (size, 0)
         if size <= most:
             assert memory.ctypes.data == before
@@ -26,7 +26,7 @@ def test_it_begins_at_a_page_and_is_kept(sizes: list[int]):
 
 def test_uses_have_memory_of_their_own():
     scratch = Scratch()
-    one, other = scratch.room("a", 10), scratch.room("b", 10)
+    one, other = scratch.buffer("a", 10), scratch.buffer("b", 10)
     one[:], other[:] = 1, 2
     assert one.tolist() == [1] * 10
 
@@ -35,7 +35,7 @@ def test_uses_have_memory_of_their_own():
 def test_large_memory_is_not_kept(monkeypatch, size: int):
     monkeypatch.setattr(objects, "_KEPT_BYTES", 100)
     scratch = Scratch()
-    memory = scratch.room("a", size)
+    memory = scratch.buffer("a", size)
     assert memory.ctypes.data % mmap.PAGESIZE == 0
-    again = scratch.room("a", size)
+    again = scratch.buffer("a", size)
     assert (memory.ctypes.data == again.ctypes.data) == (size == 100)

@@ -1,4 +1,4 @@
-"""Servers that refuse what they do not have: metadata are found, chunks are absent if told so."""
+"""Servers that refuse what they do not have: metadata are found, chunks are missing if told so."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from numcodecs import Delta
 
 import chunkfold as cf
-from chunkfold.settings import ABSENT_STATUS
+from chunkfold.settings import MISSING_STATUS
 from chunkfold.sources.opening import open_each
 from chunkfold.workflows.cli import cli
 from tests.web import Web, served
@@ -38,7 +38,7 @@ def forbidding(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Web]:
     )  # fmt: skip
     made[:60] = np.arange(60)
     zarr.create_group(str(tmp_path / "g"), zarr_format=made.metadata.zarr_format, overwrite=False)
-    with served(tmp_path, absent=(403, SECRET)) as web:
+    with served(tmp_path, missing=(403, SECRET)) as web:
         yield web
 
 
@@ -57,17 +57,17 @@ def test_a_refused_chunk_is_named_and_the_remedy_with_it(forbidding: Web):
     with pytest.raises(cf.ChunkError, match=r"cannot read .* 403 Forbidden") as found:
         cf.reduce(f"{forbidding.url}/g/a")
     said = str(found.value)
-    assert said.endswith("; a server that answers so for what is not stored: --absent-status 403")
+    assert said.endswith("; a server that answers so for what is not stored: --missing-status 403")
     assert "hush" not in said
 
 
 def test_refused_chunks_are_absent_if_the_user_says_so(forbidding: Web):
-    run = cf.submit(f"{forbidding.url}/g/a", storage_options={"absent_status": 403})
+    run = cf.submit(f"{forbidding.url}/g/a", storage_options={"missing_status": 403})
     assert run.result() == WANT
     ((missing, of),) = run.missing.values()
     assert (missing, of) in ((4, 10), (2, 5))
     assert f"{missing} of {of} " in next(run.remarks())
-    with dask.config.set({ABSENT_STATUS: 403}):
+    with dask.config.set({MISSING_STATUS: 403}):
         assert cf.reduce(f"{forbidding.url}/g/a") == WANT
 
 
@@ -82,25 +82,25 @@ def test_refused_chunks_are_not_absent_where_metadata_are_refused_too(forbidding
 
     forbidding.failing = failing
     with pytest.raises(cf.SourceError, match=r"vanished while it was read|denies access"):
-        cf.reduce(f"{forbidding.url}/g/a", storage_options={"absent_status": [403, 410]})
+        cf.reduce(f"{forbidding.url}/g/a", storage_options={"missing_status": [403, 410]})
 
 
 def test_the_command_line_says_so_too(forbidding: Web):
-    given = ["reduce", f"{forbidding.url}/g/a", "--json", "--absent-status", "403"]
+    given = ["reduce", f"{forbidding.url}/g/a", "--json", "--missing-status", "403"]
     done = CliRunner().invoke(cli, given, catch_exceptions=False)
     assert done.exit_code == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["results"]["sum"] == WANT
     assert next(iter(told["not_stored"].values())) in (4, 2)
-    assert not dask.config.get(ABSENT_STATUS, ())  # of that command alone
+    assert not dask.config.get(MISSING_STATUS, ())  # of that command alone
 
 
 @pytest.mark.parametrize(
     ("source", "options", "said"),
     [
-        ("http://127.0.0.1:1/a", {"absent_status": 500}, "absent_status is 500; .* 403 or 410"),
-        ("http://127.0.0.1:1/a", {"absent_status": True}, "absent_status is True"),
-        (__file__, {"absent_status": 403}, "is no URL of s3"),
+        ("http://127.0.0.1:1/a", {"missing_status": 500}, "missing_status is 500; .* 403 or 410"),
+        ("http://127.0.0.1:1/a", {"missing_status": True}, "missing_status is True"),
+        (__file__, {"missing_status": 403}, "is no URL of s3"),
     ],
 )
 def test_options_that_mean_nothing_are_refused(source: str, options: dict, said: str):

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from chunkfold.decoding.chunk_keys import keys_in
-from chunkfold.decoding.codecs import room_of
+from chunkfold.decoding.codecs import stored_bound
 from chunkfold.decoding.decode_units import cells_of
 from chunkfold.decoding.file_runs import chunks_touched
-from chunkfold.decoding.shards import ABSENT, Shards
+from chunkfold.decoding.shards import UNSTORED, Shards
 from chunkfold.decoding.wanted_chunks import WantedObject, wanted_objects
 from chunkfold.kernels.decode.codec_chain import BLOSC_COMPRESSORS, PLAIN, CodecChain
-from chunkfold.kernels.decode.stored_chunks import StoredChunks, boxes_of, in_places
+from chunkfold.kernels.decode.decode_batch import DecodeBatch, aligned_offsets, boxes_of
 from chunkfold.kernels.feed.commands import UNKNOWN, Contents, NotFed, Runs
 from chunkfold.kernels.feed.native import file_states
 from chunkfold.stores.expected import Expected
@@ -45,9 +45,9 @@ def device_codecs(of: Direct | None) -> CodecChain | None:
     return codecs if known and codecs.on_devices(of.nbytes) else None
 
 
-def stored_chunks(
+def decode_batch(
     of: Direct | None, name: str, region: Sequence[slice], known: Expected | None, *, in_turn: bool
-) -> tuple[Runs | Contents, StoredChunks] | None:
+) -> tuple[Runs | Contents, DecodeBatch] | None:
     """Return the chunks that a region touches, where they are stored, and where they go.
 
     Return None if the host is to read it: the region has steps, takes less than half of its chunks,
@@ -63,14 +63,14 @@ def stored_chunks(
         True if chunks may follow each other in place of C order.
     """
     try:
-        return _stored_chunks(of, name, region, known, in_turn=in_turn)
+        return _decode_batch(of, name, region, known, in_turn=in_turn)
     except Exception:  # noqa: BLE001 # whatever it is: it is read again, with more care
         return None
 
 
-def _stored_chunks(
+def _decode_batch(
     of: Direct | None, name: str, region: Sequence[slice], known: Expected | None, *, in_turn: bool
-) -> tuple[Runs | Contents, StoredChunks] | None:
+) -> tuple[Runs | Contents, DecodeBatch] | None:
     codecs = device_codecs(of)
     extents = [cut.stop - cut.start for cut in region]
     if of is None or codecs is None or not extents or min(extents) < 1:
@@ -82,7 +82,7 @@ def _stored_chunks(
     if decoded > MOST_TOUCHED * math.prod(extents) * of.dtype.itemsize:
         return None
     given = codecs.sizes(of.nbytes)[0]
-    least, most = (1, room_of(given)) if codecs.compressors else (given, given)
+    least, most = (1, stored_bound(given)) if codecs.compressors else (given, given)
     files = _local_files(of, box, known) if isinstance(of.objects, LocalObjects) else None
     sizes = _most_sizes(of, box, known, most) if files is None else files.sizes
     stored = sizes > 0
@@ -95,8 +95,8 @@ def _stored_chunks(
     )
     boxes = None if whole else boxes_of(region, of.shape)
     fill = np.full(1, of.fill, of.dtype).tobytes()
-    places = in_places(sizes)
-    chunks = StoredChunks(places, sizes, codecs, of.nbytes, of.dtype.itemsize, boxes, fill)
+    places = aligned_offsets(sizes)
+    chunks = DecodeBatch(places, sizes, codecs, of.nbytes, of.dtype.itemsize, boxes, fill)
     if files is None:
         return _contents(of, name, region, known, sizes), chunks
     newest, unit = (UNKNOWN, 1) if known is None else known.newest_written
@@ -163,7 +163,7 @@ def _spans(shards: Shards, shard: StoredObject, inner: np.ndarray) -> np.ndarray
         If a span is not in the shard, or of no bytes.
     """
     spans: np.ndarray = shards.index(shard)[tuple(inner.T)]
-    stored = (spans != ABSENT).any(axis=1)
+    stored = (spans != UNSTORED).any(axis=1)
     own = spans[stored]
     # Each alone, too: their sum may be beyond 64 bits.
     if (own > shard.size).any() or (own.sum(axis=1) > shard.size).any() or not own[:, 1].all():

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chunkfold.errors import ChangedError
-from chunkfold.sources.absent_objects import missed_of, refuse_gone
+from chunkfold.sources.missing_objects import missed_of, refuse_gone
 from chunkfold.sources.opening import open_source
 
 SOURCE = open_source(zarr.create_array({}, shape=(8, 10), chunks=(2, 2), dtype="i4"))

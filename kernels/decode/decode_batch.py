@@ -27,7 +27,7 @@ class Boxes(NamedTuple):
     """Shape of the region."""
 
 
-class StoredChunks(NamedTuple):
+class DecodeBatch(NamedTuple):
     """Compressed chunks in one buffer, and the place of each in the decoded region."""
 
     places: np.ndarray
@@ -48,7 +48,7 @@ class StoredChunks(NamedTuple):
         """Bytes of the buffer that they are in."""
         return int(self.places[-1] + self.sizes[-1])
 
-    def stored_ones(self) -> StoredChunks:
+    def stored_ones(self) -> DecodeBatch:
         """Return those that are stored, with the boxes that they are in."""
         stored = self.sizes > 0
         boxes = self.boxes or one_behind_another(self)
@@ -59,7 +59,7 @@ class StoredChunks(NamedTuple):
         )
 
 
-def one_behind_another(chunks: StoredChunks) -> Boxes:
+def one_behind_another(chunks: DecodeBatch) -> Boxes:
     """Return the boxes of chunks that are taken whole, each behind the one before."""
     count, extent = len(chunks.places), chunks.nbytes // chunks.itemsize
     number = np.arange(count, dtype=np.int64)
@@ -67,10 +67,10 @@ def one_behind_another(chunks: StoredChunks) -> Boxes:
     return Boxes(boxes, (extent,), (count * extent,))
 
 
-def in_places(sizes: np.ndarray) -> np.ndarray:
+def aligned_offsets(sizes: np.ndarray) -> np.ndarray:
     """Return the place of each of several chunks, one behind another, by their stored bytes.
 
-    >>> in_places(np.array([5, 32, 1])).tolist()
+    >>> aligned_offsets(np.array([5, 32, 1])).tolist()
     [0, 16, 48]
     """
     rooms = -(-sizes // ALIGNED) * ALIGNED
@@ -78,15 +78,15 @@ def in_places(sizes: np.ndarray) -> np.ndarray:
     return places
 
 
-def laid_out(stored: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def packed(stored: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the places and sizes of chunks, and the memory in which they stand: uint8.
 
-    >>> places, sizes, memory = laid_out([b"ab", b"c"])
+    >>> places, sizes, memory = packed([b"ab", b"c"])
     >>> places.tolist(), sizes.tolist(), memory.nonzero()[0].tolist()
     ([0, 16], [2, 1], [0, 1, 16])
     """
     sizes = np.array([len(one) for one in stored])
-    places = in_places(sizes)
+    places = aligned_offsets(sizes)
     memory = np.zeros(int(places[-1] + sizes[-1]), np.uint8)
     for place, one in zip(places, stored, strict=True):
         memory[place : place + len(one)] = np.frombuffer(one, np.uint8)

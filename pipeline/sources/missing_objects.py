@@ -13,15 +13,15 @@ import numpy as np
 from chunkfold.errors import ChangedError
 from chunkfold.sources.source import Source
 
-AbsentRuns = np.ndarray
+MissingRuns = np.ndarray
 """int64, (runs, 2): of each run of missing objects the first number and the one behind the last, in
 ascending order, apart from each other."""
 
-NOTHING: AbsentRuns = np.empty((0, 2), np.int64)
+NOTHING: MissingRuns = np.empty((0, 2), np.int64)
 """No object is missing."""
 
 
-def missed_of(places: Collection[tuple[int, ...]], grid: Sequence[int]) -> AbsentRuns:
+def missed_of(places: Collection[tuple[int, ...]], grid: Sequence[int]) -> MissingRuns:
     """Return the objects at some places of their grid.
 
     >>> missed_of([(0, 2), (1, 0), (0, 1), (1, 2)], (2, 3)).tolist()
@@ -34,7 +34,7 @@ def missed_of(places: Collection[tuple[int, ...]], grid: Sequence[int]) -> Absen
     return together([np.stack([numbers, numbers + 1], axis=1)])
 
 
-def together(parts: Iterable[AbsentRuns]) -> AbsentRuns:
+def together(parts: Iterable[MissingRuns]) -> MissingRuns:
     """Return what is missing in any of several parts.
 
     >>> together([np.array([[0, 2], [7, 9]]), np.array([[1, 3], [9, 10]])]).tolist()
@@ -49,7 +49,7 @@ def together(parts: Iterable[AbsentRuns]) -> AbsentRuns:
     return np.stack([runs[begins, 0], reached[ends]], axis=1)
 
 
-def refuse_gone(source: Source, before: AbsentRuns, now: AbsentRuns) -> None:
+def refuse_gone(source: Source, before: MissingRuns, now: MissingRuns) -> None:
     """See that a later read of a source found each object that reads before it found.
 
     Raises
@@ -69,6 +69,6 @@ def refuse_gone(source: Source, before: AbsentRuns, now: AbsentRuns) -> None:
         )
 
 
-def count(missed: AbsentRuns) -> int:
+def count(missed: MissingRuns) -> int:
     """Return how many objects are missing."""
     return int((missed[:, 1] - missed[:, 0]).sum())

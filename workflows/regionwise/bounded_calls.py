@@ -24,7 +24,7 @@ _LOOK_EVERY_S = 0.5
 """Seconds between checks of the workers while no call ends."""
 
 
-def in_window(
+def call_each(
     call: Callable[[T], None], items: Iterable[T], ended: Callable[[T], None] = lambda _: None
 ) -> None:
     """Make a call for each item, on the current Dask client if there is one, else on threads.
@@ -39,7 +39,7 @@ def in_window(
         What the first call that fails raises.
     ClusterError
         If the scheduler goes away, or does not answer for `chunkfold.workers.answer`; no worker is
-        heard for `chunkfold.workers.absent`; or no call ends for `chunkfold.run.stall`.
+        heard for `chunkfold.no-workers-timeout`; or no call ends for `chunkfold.run.stall`.
     """
     try:
         makers: _Makers = _Workers(get_client())
@@ -49,7 +49,7 @@ def in_window(
     try:
         for item in items:
             begun[makers.begin(partial(call, item))] = item
-            if len(begun) >= makers.window:
+            if len(begun) >= makers.most:
                 for one in _ended(makers, begun):
                     ended(begun.pop(one))
         while begun:
@@ -66,11 +66,12 @@ def in_window(
 def _ended(makers: _Makers, begun: Collection[Future[None]]) -> set[Future[None]]:
     """Wait for some to end."""
     clock = SuspendClock()
-    stall, absent = wait_seconds("chunkfold.run.stall"), wait_seconds("chunkfold.workers.absent")
+    stall = wait_seconds("chunkfold.run.stall")
+    timeout = wait_seconds("chunkfold.no-workers-timeout")
     while not (ended := wait(begun, _LOOK_EVERY_S, FIRST_COMPLETED).done):
         quiet = clock.seconds()
-        if makers.unheard(quiet) > absent:
-            raise ClusterError(f"there was no worker for {absent:.0f} s: start some")
+        if makers.unheard(quiet) > timeout:
+            raise ClusterError(f"there was no worker for {timeout:.0f} s: start some")
         if quiet > stall:
             raise ClusterError(f"none of {len(begun)} tasks ended for {stall:.0f} s")
     for each in ended:
@@ -79,7 +80,7 @@ def _ended(makers: _Makers, begun: Collection[Future[None]]) -> set[Future[None]
 
 
 class _Makers(Protocol):
-    window: int
+    most: int
     """Calls that are under way at a time."""
 
     def begin(self, call: Callable[[], None]) -> Future[None]: ...
@@ -92,7 +93,7 @@ class _Makers(Protocol):
 class _Threads:
     def __init__(self) -> None:
         threads = len(os.sched_getaffinity(0))
-        self._pool, self.window = ThreadPoolExecutor(threads), 2 * threads
+        self._pool, self.most = ThreadPoolExecutor(threads), 2 * threads
 
     def begin(self, call: Callable[[], None]) -> Future[None]:
         return self._pool.submit(call)
@@ -106,9 +107,9 @@ class _Threads:
 
 class _Workers:
     def __init__(self, client: Any) -> None:
-        self._cluster, self._name = OnCluster(client), f"window-{uuid.uuid4().hex[:12]}"
+        self._cluster, self._name = OnCluster(client), f"calls-{uuid.uuid4().hex[:12]}"
         workers = self._cluster.there().values()
-        self.window = 2 * max(1, sum(each["nthreads"] for each in workers))
+        self.most = 2 * max(1, sum(each["nthreads"] for each in workers))
 
     def begin(self, call: Callable[[], None]) -> Future[None]:
         told = Future[None]()

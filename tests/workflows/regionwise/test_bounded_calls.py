@@ -1,4 +1,4 @@
-"""Calls of a window are made once each, and none is under way when it is left."""
+"""Each call is made once, and none is under way afterwards."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from distributed import Client
 
 from chunkfold.cluster.joining import connect
 from chunkfold.errors import ClusterError
-from chunkfold.workflows.regionwise import window
-from chunkfold.workflows.regionwise.window import in_window
+from chunkfold.workflows.regionwise import bounded_calls
+from chunkfold.workflows.regionwise.bounded_calls import call_each
 from tests.stops import scheduled
 
 pytestmark = pytest.mark.unoptimised
@@ -51,13 +51,13 @@ def counted(folder: Path) -> tuple[int, int]:
 
 
 def test_each_item_has_its_call(maker, tmp_path: Path):
-    in_window(Noted(tmp_path), range(ITEMS))
+    call_each(Noted(tmp_path), range(ITEMS))
     assert counted(tmp_path) == (ITEMS, ITEMS)
 
 
 def test_after_one_fails_none_is_under_way_nor_begins(maker, tmp_path: Path):
     with pytest.raises(ValueError, match="no 20"):
-        in_window(Noted(tmp_path, failing=20), range(ITEMS))
+        call_each(Noted(tmp_path, failing=20), range(ITEMS))
     begun, ended = counted(tmp_path)
     assert begun == ended + 1 < ITEMS
     time.sleep(0.1)
@@ -70,25 +70,25 @@ def test_interrupted_none_is_under_way_nor_begins(maker, tmp_path: Path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        in_window(Noted(tmp_path), items())
+        call_each(Noted(tmp_path), items())
     assert counted(tmp_path) == (40, 40)
 
 
 def test_calls_that_do_not_end_are_not_waited_for_in_silence(maker, tmp_path: Path):
     short = dask.config.set({"chunkfold.run.stall": 0.2})
     with short, pytest.raises(ClusterError, match="none of 1 tasks ended for 0 s"):
-        in_window(time.sleep, [1.0])
+        call_each(time.sleep, [1.0])
 
 
 def test_without_any_worker_it_ends(monkeypatch):
-    monkeypatch.setattr(window, "_SETTLE_DEADLINE_S", 0.5)
+    monkeypatch.setattr(bounded_calls, "_SETTLE_DEADLINE_S", 0.5)
     with (
-        dask.config.set({"chunkfold.workers.absent": 0.2, "chunkfold.workers.ask": 0.1}),
+        dask.config.set({"chunkfold.no-workers-timeout": 0.2, "chunkfold.workers.ask": 0.1}),
         Client(processes=False, n_workers=0, dashboard_address=None) as nobody,
         nobody.as_current(),
         pytest.raises(ClusterError, match="there was no worker for 0 s: start some"),
     ):
-        in_window(print, [1])
+        call_each(print, [1])
 
 
 def test_without_its_scheduler_it_ends(tmp_path: Path):
@@ -100,15 +100,15 @@ def test_without_its_scheduler_it_ends(tmp_path: Path):
     ):
         threading.Timer(1, scheduler.kill).start()
         with pytest.raises(ClusterError, match="connection to the scheduler was lost"):
-            in_window(print, [1])
+            call_each(print, [1])
 
 
 def test_with_its_scheduler_stopped_it_ends(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(window, "_SETTLE_DEADLINE_S", 0.5)
+    monkeypatch.setattr(bounded_calls, "_SETTLE_DEADLINE_S", 0.5)
     soon = {"chunkfold.workers.answer": 1.0, "chunkfold.workers.ask": 0.3, "chunkfold.close": 1.0}
     with dask.config.set(soon), scheduled(tmp_path) as (scheduler, address):
         with connect(address) as nobody, nobody.as_current():
             threading.Timer(1, scheduler.send_signal, [signal.SIGSTOP]).start()
             with pytest.raises(ClusterError, match="has not answered for 1 s: it is stopped"):
-                in_window(print, [1])
+                call_each(print, [1])
         scheduler.send_signal(signal.SIGCONT)

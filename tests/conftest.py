@@ -40,6 +40,7 @@ from tests.collected import (  # noqa: E402
     read_times,
     write_times,
 )
+from tests.commands import clusters, command, here  # noqa: E402, F401 # fixtures
 from tests.forked import fork_workers, spawned  # noqa: E402
 
 fork_workers()

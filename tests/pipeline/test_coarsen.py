@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,6 @@ from chunkfold.workflows.job.schema import Job
 from chunkfold.workflows.transforms.project import project
 from tests.pipeline.test_by import SHAPE, hard, stored
 from tests.pipeline.test_skipping import damaged, removed
-from tests.workflows.test_cli import chunkfold
 
 pytestmark = pytest.mark.unoptimised
 OPS = ["sum", "mean", "std", "count", "min", "max", "any", "argmax"]
@@ -282,12 +281,12 @@ def test_of_no_elements_there_are_no_windows():
     assert empty.shape == (0, 8, 9)
 
 
-def test_windows_on_the_command_line_and_in_job_files(path: Path):
+def test_windows_on_the_command_line_and_in_job_files(path: Path, command: Callable):
     words = ("--coarsen", "t=5, 2=3", "--boundary", "pad", "--axis", "y", "--op", "max", "--json")
-    told = json.loads(chunkfold("reduce", path / "air", *words, "-q").stdout)
+    told = json.loads(command("reduce", path / "air", *words, "-q").stdout)
     want = windowed("max", hard("float32"), {0: 5, 2: 3}, "pad", (1,))
     np.testing.assert_array_equal(np.array(told["results"]["max"], "f4"), want)
-    said = chunkfold("reduce", path / "air", "--coarsen", "t", code=2).stderr
+    said = command("reduce", path / "air", "--coarsen", "t", code=2).stderr
     assert "coarsen 't' is no axis and its elements, as in 'y=2,x=2'" in said
     terms = {"statistics": ["max"], "axes": ["y"], "coarsen": {"t": 5, "2": 3}, "boundary": "pad"}
     job = Job.model_validate(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ import zarr
 import chunkfold as cf
 import chunkfold.xarray
 from chunkfold.workflows.job.schema import Job
-from tests.workflows.test_cli import chunkfold
 
 pytestmark = pytest.mark.unoptimised
 RNG = np.random.default_rng(0)
@@ -134,10 +134,10 @@ def test_a_dataset_is_as_xarrays(tmp_path: Path):
     xr.testing.assert_allclose(got, held.where(mask).sum("y", min_count=4))
 
 
-def test_the_shell_and_job_files_say_it(tmp_path: Path):
+def test_the_shell_and_job_files_say_it(tmp_path: Path, command: Callable):
     values, path = gaps("float32"), tmp_path / "a.zarr"
     zarr.save_array(path, values)
-    told = chunkfold("reduce", path, "--op", "sum,min", "--axis", "1", "--skipna", "--min-count",
+    told = command("reduce", path, "--op", "sum,min", "--axis", "1", "--skipna", "--min-count",
                      "3", "--initial", "2.5", "--json")  # fmt: skip
     want = cf.reduce(values, ["sum", "min"], axis=1, skipna=True, min_count=3, initial=2.5)
     found = json.loads(told.stdout)["results"]

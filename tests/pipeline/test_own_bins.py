@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,6 @@ from chunkfold.workflows.job.schema import Reduction
 from tests.conftest import DEVICES, workers_of
 from tests.kernels.catalogue.test_quantiles import elements
 from tests.pipeline.test_by import SHAPE, stored
-from tests.workflows.test_cli import chunkfold
 
 pytestmark = pytest.mark.unoptimised
 EDGES = [-3, -0.5, 0, 0.25, 2.5]
@@ -127,12 +127,12 @@ def test_workers_dask_and_xarray_call_them_as_xarray_does(tmp_path: Path):
     assert several.sea.values.sum() < several.air.values.sum()
 
 
-def test_the_shell_and_job_files_have_them(tmp_path: Path):
+def test_the_shell_and_job_files_have_them(tmp_path: Path, command: Callable):
     x = elements("f4", SHAPE, odd=False)
     zarr.save_array(tmp_path / "x.zarr", x)
     want = [int((codes_of(x, EDGES) == n).sum()) for n in range(4)]
     words = ("--op", "count", "--bins=-3,-0.5,0,0.25,2.5", "--json", "--quiet")
-    told = json.loads(chunkfold("reduce", tmp_path / "x.zarr", *words).stdout)
+    told = json.loads(command("reduce", tmp_path / "x.zarr", *words).stdout)
     assert told["results"]["count"] == want
     for bins in ([-3, -0.5, 0, 0.25, 2.5], "-3,-0.5,0,0.25,2.5"):
         by = Reduction(statistics=["count"], bins=bins).library["by"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,6 @@ from chunkfold.reading import readers, tile_leaves
 from chunkfold.stores.objects import LocalObjects
 from tests.conftest import DEVICES, workers_of
 from tests.exactly import expected
-from tests.workflows.test_cli import chunkfold
 
 pytestmark = pytest.mark.unoptimised
 
@@ -212,11 +212,11 @@ def test_workers_leave_out_what_this_process_would(tmp_path: Path):
     assert got.tobytes() == cf.reduce(tmp_path / "a", axis=0, on_bad_chunk="skip").tobytes()
 
 
-def test_the_command_line_says_what_it_left_out(tmp_path: Path):
+def test_the_command_line_says_what_it_left_out(tmp_path: Path, command: Callable):
     bad = np.zeros((6, 4), bool)
     bad[2, 3] = True
     damaged(tmp_path / "a", np.ones((17, 11)), bad, **LAYOUTS["zstd"])
-    done = chunkfold("reduce", tmp_path / "a", "--on-bad-chunk", "skip", "--json", code=3)
+    done = command("reduce", tmp_path / "a", "--on-bad-chunk", "skip", "--json", code=3)
     told = json.loads(done.stdout)
     assert told["results"] == {"sum": 17 * 11 - 6}
     (bad_one,) = told["skipped"]
@@ -227,7 +227,7 @@ def test_the_command_line_says_what_it_left_out(tmp_path: Path):
     }  # fmt: skip
     assert "skipped: 6 of 187 elements" in done.stderr
     assert "c/2/3" in done.stderr.replace("\n", "")
-    done = chunkfold("reduce", tmp_path / "a", "--on-bad-chunk", "skip", "--json-lines", code=3)
+    done = command("reduce", tmp_path / "a", "--on-bad-chunk", "skip", "--json-lines", code=3)
     finished = next(line for line in done.stderr.splitlines() if "RunFinished" in line)
     (told_last,) = json.loads(finished)["skipped"]
     assert told_last.pop("reason")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from chunkfold.planning import blocks, planner
 from tests.kernels.catalogue.test_quantiles import elements
 from tests.kernels.catalogue.test_weighted_quantiles import weights_of
 from tests.pipeline.test_by import SHAPE, stored
-from tests.workflows.test_cli import chunkfold
 
 pytestmark = pytest.mark.unoptimised
 
@@ -91,12 +91,12 @@ def test_they_are_lazy_where_one_read_is_enough():
         cf.reduce(stored(x.astype("f4")), "median", weights=w.astype("f8"), compute=False)
 
 
-def test_the_shell_weighs(tmp_path: Path):
+def test_the_shell_weighs(tmp_path: Path, command: Callable):
     x, w = elements("f4", SHAPE), weights_of("f8", SHAPE[2:])
     zarr.save_array(tmp_path / "x.zarr", x)
     zarr.save_array(tmp_path / "w.zarr", w)
     words = ("--op", "p99.9", "--weights", tmp_path / "w.zarr", "--json", "--quiet")
-    told = json.loads(chunkfold("reduce", tmp_path / "x.zarr", *words).stdout)
+    told = json.loads(command("reduce", tmp_path / "x.zarr", *words).stdout)
     assert told["results"]["p99_9"] == float(wanted(x, w, 0.999))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,6 @@ import chunkfold as cf
 from chunkfold.planning import broadcast_inputs
 from chunkfold.running import sending
 from tests.conftest import DEVICES
-from tests.workflows.test_cli import chunkfold
 
 pytestmark = pytest.mark.unoptimised
 
@@ -183,7 +183,7 @@ def client() -> Any:
         yield connected
 
 
-def test_a_path_and_zarrs_array_are_read(tmp_path: Path):
+def test_a_path_and_zarrs_array_are_read(tmp_path: Path, command: Callable):
     values, mask = data(), MASKS["a map"]
     zarr.save(tmp_path / "mask.zarr", mask)
     path = stored(tmp_path, values)
@@ -192,13 +192,13 @@ def test_a_path_and_zarrs_array_are_read(tmp_path: Path):
     assert cf.reduce(path, where=zarr.open_array(tmp_path / "mask.zarr")) == plain
     zarr.save(tmp_path / "weights.zarr", np.arange(1.0, 9))
     asked = ["--op", "mean", "--where", "x > 0", "--json"]
-    told = chunkfold("reduce", path, *asked, "--mask", tmp_path / "mask.zarr", "--weights",
+    told = command("reduce", path, *asked, "--mask", tmp_path / "mask.zarr", "--weights",
                      tmp_path / "weights.zarr")  # fmt: skip
     wanted = cf.reduce(path, "mean", weights=np.arange(1.0, 9), where=(mask, "x > 0"))
     assert json.loads(told.stdout)["results"]["mean"] == float(wanted)
 
 
-def test_a_name_is_that_of_an_array_beside_the_data(tmp_path: Path, monkeypatch):
+def test_a_name_is_that_of_an_array_beside_the_data(tmp_path: Path, monkeypatch, command: Callable):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(3)
     sample = xarray.Dataset(
@@ -211,7 +211,7 @@ def test_a_name_is_that_of_an_array_beside_the_data(tmp_path: Path, monkeypatch)
     want = float(air.weighted(sample.lat).mean())
     for path in ("s.zarr/air", tmp_path / "s.zarr" / "air"):
         assert cf.reduce(path, "mean", weights="lat") == pytest.approx(want)
-    told = chunkfold("reduce", "s.zarr/air", "--op", "mean", "--weights", "lat", "--mask", "land",
+    told = command("reduce", "s.zarr/air", "--op", "mean", "--weights", "lat", "--mask", "land",
                      "--json")  # fmt: skip
     want = float(air.where(sample.land).weighted(sample.lat).mean())
     assert json.loads(told.stdout)["results"]["mean"] == pytest.approx(want)
@@ -336,15 +336,15 @@ def test_bins_hold_sums_of_weights_as_numpys(tmp_path: Path, weights: np.ndarray
     assert labelled.parts["histogram/left"].ndim == 1
 
 
-def test_the_shell_weighs_bins_and_pairs(tmp_path: Path):
+def test_the_shell_weighs_bins_and_pairs(tmp_path: Path, command: Callable):
     values, out = data("float64"), tmp_path / "out.zarr"
     path = stored(tmp_path, values)
     zarr.save(tmp_path / "w.zarr", np.arange(1.0, 9))
-    chunkfold("reduce", path, "--op", "histogram", "--edges", "0:9:3", "--weights",
+    command("reduce", path, "--op", "histogram", "--edges", "0:9:3", "--weights",
               tmp_path / "w.zarr", "--out", out)  # fmt: skip
     want = np.histogram(values, [0, 3, 6, 9], weights=np.broadcast_to(np.arange(1.0, 9), SHAPE))
     np.testing.assert_allclose(zarr.open_array(out / "histogram" / "weight")[...], want[0])
-    told = chunkfold("reduce", path, path, "--op", "covariance,correlation", "--ddof", "1",
+    told = command("reduce", path, path, "--op", "covariance,correlation", "--ddof", "1",
                      "--weights", tmp_path / "w.zarr", "--json")  # fmt: skip
     found = json.loads(told.stdout)["results"]
     assert found["correlation"] == 1

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import zarr
-
-from tests.workflows.test_cli import chunkfold
 
 
 @pytest.fixture
@@ -26,26 +25,26 @@ def refs(tmp_path: Path) -> Path:
     return file
 
 
-def test_commands_take_leave(refs: Path, tmp_path: Path):
+def test_commands_take_leave(refs: Path, tmp_path: Path, command: Callable):
     place, leave = f"{refs}/x", ("--allow-targets", f"{tmp_path}/d.zarr/")
     for command in ("reduce", "plan", "describe"):
-        said = " ".join(chunkfold(command, place, code=2).stderr.split())
+        said = " ".join(command(command, place, code=2).stderr.split())
         assert f"without leave those of this file lead only below {refs.parent}/" in said
         assert " ".join(leave) in said
-        chunkfold(command, place, *leave)
+        command(command, place, *leave)
     assert "sum 15" in " ".join(
-        chunkfold("reduce", place, "--allow-targets", tmp_path).stdout.split()
+        command("reduce", place, "--allow-targets", tmp_path).stdout.split()
     )
 
 
-def test_jobs_take_leave(refs: Path, tmp_path: Path):
+def test_jobs_take_leave(refs: Path, tmp_path: Path, command: Callable):
     job = tmp_path / "job.toml"
     text = "schema = 1\nsources = 'r/refs.json'\n{}\n[reduce]\nstatistics = 'sum'\n"
     text += "[output]\npath = 'o.json'\n[cluster]\nkind = 'local'\n"
     job.write_text(text.format(""))
-    assert "without leave" in chunkfold("run", job, "--check", code=2).stderr
+    assert "without leave" in command("run", job, "--check", code=2).stderr
     for leave in ("d.zarr", "./", str(tmp_path)):
         job.write_text(text.format(f"allow_targets = '{leave}'"))
-        chunkfold("run", job, "--check")
-    chunkfold("run", job)
+        command("run", job, "--check")
+    command("run", job)
     assert "15" in (tmp_path / "o.json").read_text()

@@ -16,7 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,6 @@ from chunkfold.workflows.regionwise import chunk_writers, zarr_tiles
 from chunkfold.workflows.regionwise.changed_parts import PartWriter
 from chunkfold.workflows.transforms.normalize import apply, normalization
 from tests.ledgers import aged, files
-from tests.workflows.test_cli import chunkfold
 
 pytestmark = pytest.mark.filterwarnings("ignore::chunkfold.errors.UnstoredWarning")
 KILLS = int(os.environ.get("CHUNKFOLD_OUTPUT_KILLS", "4"))
@@ -294,12 +293,12 @@ def test_a_run_without_the_ledger_removes_what_was_kept(source: Path, tmp_path: 
     assert_same(out, expected)
 
 
-def test_the_command_takes_a_ledger(source: Path, tmp_path: Path):
+def test_the_command_takes_a_ledger(source: Path, tmp_path: Path, command: Callable):
     out, ledger = tmp_path / "b.zarr", tmp_path / "l"
-    chunkfold("pyramid", source, out, "--levels", 2, "-q", "--ledger", ledger)
+    command("pyramid", source, out, "--levels", 2, "-q", "--ledger", ledger)
     pyramid(source, tmp_path / "c.zarr", 2)
     assert_same(out, tmp_path / "c.zarr")
-    chunkfold("ledger", "verify", ledger)
+    command("ledger", "verify", ledger)
 
 
 def test_a_bad_chunk_says_how_to_go_on(source: Path, tmp_path: Path):
@@ -434,13 +433,15 @@ def test_parts_of_other_chunks_or_normalizations_are_written_anew(
     assert_same(out, tmp_path / "c.zarr")
 
 
-def test_the_command_goes_on_with_a_normalized_array(source: Path, tmp_path: Path):
+def test_the_command_goes_on_with_a_normalized_array(
+    source: Path, tmp_path: Path, command: Callable
+):
     out, ledger = tmp_path / "b.zarr", tmp_path / "l"
     words = ("normalize", source, "--apply", out, "-q", "--ledger", ledger)
     killed_applying(source, out, ledger, 100)
     (staging,) = tmp_path.glob(".b.zarr.*-*")
     before = {one.name: one.stat().st_mtime_ns for one in (staging / "b.zarr/c/0").iterdir()}
-    chunkfold(*words)
+    command(*words)
     assert before == {one.name: one.stat().st_mtime_ns for one in (out / "c/0").iterdir()}
-    chunkfold("normalize", source, "--apply", tmp_path / "c.zarr", "-q")
+    command("normalize", source, "--apply", tmp_path / "c.zarr", "-q")
     assert_same(out, tmp_path / "c.zarr")

@@ -12,7 +12,6 @@ import pytest
 import zarr
 
 import chunkfold as cf
-from tests.workflows.test_cli import chunkfold
 
 pytestmark = pytest.mark.unoptimised
 NAN = np.array([[1.0, np.nan], [2.0, 3.0]])
@@ -89,11 +88,11 @@ def test_warnings_can_be_errors(sparse: Path):
             cf.reduce(sparse)
 
 
-def test_the_shell_says_each_once_by_its_own_spelling(sparse: Path):
+def test_the_shell_says_each_once_by_its_own_spelling(sparse: Path, command: Callable):
     zarr.open_array(sparse)[0] = np.nan
-    told = chunkfold("reduce", sparse, "--op", "mean").stderr
+    told = command("reduce", sparse, "--op", "mean").stderr
     assert told.count("is NaN") == 1
     assert "--skipna ignores them" in told
     assert told.count("are not stored") == 1
     assert "Warning" not in told
-    assert chunkfold("reduce", sparse, "--op", "mean", "-q").stderr == ""
+    assert command("reduce", sparse, "--op", "mean", "-q").stderr == ""

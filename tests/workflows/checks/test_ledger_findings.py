@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from chunkfold.workflows.checks.check import check
 from chunkfold.workflows.checks.finding_kinds import FindingKind
 from chunkfold.workflows.checks.findings import Soundness
 from tests.ledgers import small_blocks, stored
-from tests.workflows.test_cli import chunkfold
 
 PLANE = 50 * 40
 BLOCK = 4
@@ -218,20 +218,20 @@ def test_statistics_of_a_selection_are_of_its_elements(tmp_path: Path):
     assert ledger.exists()
 
 
-def test_the_command_tells_of_damage(tmp_path: Path):
+def test_the_command_tells_of_damage(tmp_path: Path, command: Callable):
     values = np.random.default_rng(0).normal(size=(64, 50, 40)).astype("f4")
     path, ledger = tmp_path / "a.zarr", tmp_path / "l"
     stored(path, values, (1, 50, 40), compressors=None)
-    chunkfold("reduce", path, "--op", "mean", "--ledger", ledger, "--ledger-statistics", "-q")
-    assert "64 compared" in chunkfold("check", path, "--ledger", ledger).stdout
+    command("reduce", path, "--op", "mean", "--ledger", ledger, "--ledger-statistics", "-q")
+    assert "64 compared" in command("check", path, "--ledger", ledger).stdout
     flip(path, 5, 1)
-    told = chunkfold("check", path, "--ledger", ledger, code=1).stdout
+    told = command("check", path, "--ledger", ledger, code=1).stdout
     assert "damaged" in told
     assert "D damaged" in told
-    found = json.loads(chunkfold("check", path, "--ledger", ledger, "--json", code=1).stdout)
+    found = json.loads(command("check", path, "--ledger", ledger, "--json", code=1).stdout)
     assert found["arrays"][0]["chunks_compared"] == 64
     assert [one["kind"] for one in found["findings"]] == ["damaged"]
-    told = chunkfold("check", path, "--ledger", tmp_path / "none", code=2).stderr
+    told = command("check", path, "--ledger", tmp_path / "none", code=2).stderr
     assert "is no ledger: there is no such folder" in told
 
 

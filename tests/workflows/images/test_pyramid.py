@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,6 @@ from tests.ome_images import valid_image
 from tests.pipeline.test_by import hard
 from tests.pipeline.test_coarsen import windowed
 from tests.pipeline.test_skipping import damaged, removed
-from tests.workflows.test_cli import chunkfold
 
 pytestmark = pytest.mark.unoptimised
 
@@ -503,14 +502,14 @@ def test_an_image_has_axes_that_ome_zarr_has(tmp_path: Path):
         pyramid(tmp_path / "c" / "0", tmp_path / "b", 1)
 
 
-def test_the_command_writes_one(tmp_path: Path):
+def test_the_command_writes_one(tmp_path: Path, command: Callable):
     values = np.random.default_rng(0).integers(0, 255, (3, 20, 30)).astype("u1")
     image(tmp_path / "a", values, (1, 10, 10), dimension_names=("z", "y", "x"))
-    chunkfold("pyramid", "a/0", "a", "--levels", 2, "--factor", "z=2,y=2,x=2", "-q",
+    command("pyramid", "a/0", "a", "--levels", 2, "--factor", "z=2,y=2,x=2", "-q",
               "--edges", "0:256:4", cwd=tmp_path)  # fmt: skip
     group = zarr.open_group(str(tmp_path / "a"))
     check_levels(group, check_ome(group)[1:], values, {0: 2, 1: 2, 2: 2}, "mean")
-    told = chunkfold("pyramid", "a/0", "b", "--factor", "two", cwd=tmp_path, code=2)
+    told = command("pyramid", "a/0", "b", "--factor", "two", cwd=tmp_path, code=2)
     assert "'two' is no number" in told.stderr
     found = json.loads(json.dumps(group.attrs["chunkfold"]))["statistics"]
     assert found["max"] == values.max()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from chunkfold.errors import JobError, PlanError
 from chunkfold.workflows.cli.plan_command import plan_command
 from chunkfold.workflows.job.loading import load_job
 from chunkfold.workflows.options.selecting import parse_label, parse_sel, parse_selection
-from tests.workflows.test_cli import chunkfold
 
 pytestmark = pytest.mark.unoptimised
 
@@ -116,9 +116,9 @@ def test_a_plan_is_of_what_is_selected(
         assert "'lat' has no -50.0, and none by method 'backfill'" in str(done.exception)
 
 
-def test_a_command_reduces_what_is_selected(store: Path):
+def test_a_command_reduces_what_is_selected(store: Path, command: Callable):
     given = ["--sel", "time=2001-03", "--select", "..., [3,0]", "--json", "-q"]
-    done = chunkfold("reduce", store / "a", *given)
+    done = command("reduce", store / "a", *given)
     want = xr.open_zarr(store, consolidated=False)["a"].sel(time="2001-03")[:, [3, 0]]
     assert json.loads(done.stdout)["results"]["sum"] == int(want.sum())
 
@@ -146,10 +146,10 @@ def test_a_job_file_selects_as_the_command_line_does(store: Path):
         load_job(job, ["reduce.sel.lat=1:2:x"])
 
 
-def test_missing_chunks_end_a_command_with_the_code_of_data_faults(store: Path):
+def test_missing_chunks_end_a_command_with_the_code_of_data_faults(store: Path, command: Callable):
     (store / "a" / "c" / "2" / "0").unlink()
     given = ["plan", store / "a", "--on-missing-chunk", "stop"]
-    done = chunkfold(*given, code=4)
+    done = command(*given, code=4)
     assert "1 of 9 chunks that are selected are not stored, by their indices (2, 0)" in done.stderr
 
 
@@ -163,35 +163,37 @@ def test_missing_chunks_end_a_command_with_the_code_of_data_faults(store: Path):
         (["--select", "5:5", "--ask", "a: --op mean", "--ask", "b: --op max"], "'5:5' takes"),
     ],
 )
-def test_a_command_refuses_a_selection_of_nothing(given: list[str], told: str, store: Path):
+def test_a_command_refuses_a_selection_of_nothing(
+    given: list[str], told: str, store: Path, command: Callable
+):
     out = store.parent / "out.nc"
-    done = chunkfold("reduce", store / "a", *given, "--out", out, code=2)
+    done = command("reduce", store / "a", *given, "--out", out, code=2)
     assert told in done.stderr
     assert not out.exists()
 
 
-def test_a_command_and_a_job_reduce_nothing_where_that_is_allowed(store: Path):
+def test_a_command_and_a_job_reduce_nothing_where_that_is_allowed(store: Path, command: Callable):
     given = ["--sel", "lat=-15:15", "--allow-empty", "--json", "-q"]
-    assert json.loads(chunkfold("reduce", store / "a", *given).stdout)["results"]["sum"] == 0
+    assert json.loads(command("reduce", store / "a", *given).stdout)["results"]["sum"] == 0
     job = store.parent / "job.toml"
     job.write_text(
         f'schema = 1\nsources = "{store}/a"\n[reduce]\nstatistics = "sum"\n'
         'sel = {lat = "-15:15"}\n[output]\npath = "out.json"\n'
     )
-    told = chunkfold("run", job, "--check", code=2).stderr
+    told = command("run", job, "--check", code=2).stderr
     assert "write 15:-15" in told
-    chunkfold("run", job, code=2)
+    command("run", job, code=2)
     assert not (store.parent / "out.json").exists()
-    chunkfold("run", job, "--check", "--set", "reduce.allow_empty=true")
+    command("run", job, "--check", "--set", "reduce.allow_empty=true")
 
 
-def test_an_arc_of_longitudes_is_written_in_the_order_asked(tmp_path: Path):
+def test_an_arc_of_longitudes_is_written_in_the_order_asked(tmp_path: Path, command: Callable):
     lon = ("lon", np.arange(0, 360, 30.0), {"units": "degrees_east"})
     values = np.arange(24, dtype="f4").reshape(2, 12)
     ds = xr.Dataset({"a": (("time", "lon"), values)}, {"lon": lon})
     ds.to_zarr(tmp_path / "a.zarr", encoding={"a": {"chunks": (1, 5)}}, consolidated=False)
     given = ["--op", "max", "--axis", "time", "--sel", "lon=-40:60", "-q"]
-    chunkfold("reduce", tmp_path / "a.zarr" / "a", *given, "--out", tmp_path / "out.nc")
+    command("reduce", tmp_path / "a.zarr" / "a", *given, "--out", tmp_path / "out.nc")
     with xr.open_dataset(tmp_path / "out.nc") as written:
         assert written["lon"].values.tolist() == [330, 0, 30, 60]
         assert written["max"].values.tolist() == values[1, [11, 0, 1, 2]].tolist()

@@ -21,7 +21,6 @@ from chunkfold.workflows.transforms import transform as transform_module
 from chunkfold.workflows.transforms.comparing import TRANSFORMS
 from chunkfold.workflows.transforms.transform import transform
 from tests.ledgers import aged
-from tests.workflows.test_cli import chunkfold
 
 ASKED: dict[str, dict[str, Any]] = {
     "all": {},
@@ -212,9 +211,11 @@ def test_what_cannot_be_is_refused_and_nothing_is_written(tmp_path, data, given,
     assert [one.name for one in tmp_path.iterdir()] == ["a.zarr"]
 
 
-def test_the_command_writes_it(tmp_path: Path, data: xr.DataArray, here: Callable):
+def test_the_command_writes_it(
+    tmp_path: Path, data: xr.DataArray, here: Callable, command: Callable
+):
     words = ("--apply", "standardize", "--axis", "time", "--by", "time.month", "--skipna")
-    ended = chunkfold("transform", tmp_path / "a.zarr/air", tmp_path / "o.zarr", *words)
+    ended = command("transform", tmp_path / "a.zarr/air", tmp_path / "o.zarr", *words)
     assert f"wrote {tmp_path / 'o.zarr'}" in ended.stderr.replace("\n", "")
     transform(
         tmp_path / "a.zarr/air", tmp_path / "p.zarr", "standardize", axis="time", by="time.month",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import zarr
-from zarr.storage import LocalStore, MemoryStore, ZipStore
+from zarr.storage import FsspecStore, LocalStore, MemoryStore, ObjectStore, ZipStore
 
 from chunkfold.decoding.codec_metadata import refuse_code
 from chunkfold.errors import ChangedError, ClusterError, SourceError, runs_short
@@ -104,3 +105,20 @@ def local_path_of(array: AnyArray) -> str | None:
     if isinstance(store, Snapshot):
         return store.local and f"{store.local}/{array.path}"
     return f"{store.root}/{array.path}" if isinstance(store, LocalStore) else None
+
+
+def disk_path_of(array: AnyArray) -> str | None:
+    """Return where an array is on a local disk, also if it is read as objects; None elsewhere."""
+    store = array.store
+    if isinstance(store, ObjectStore):
+        from obstore.store import LocalStore as LocalObjects  # who has none has no such store
+
+        if isinstance(store.store, LocalObjects):
+            return f"{store.store.prefix or ''}/{array.path}"
+    if isinstance(store, FsspecStore) and {"file", "local"} & {*_protocols(store.fs.protocol)}:
+        return f"{store.path}/{array.path}"
+    return local_path_of(array)
+
+
+def _protocols(given: str | Sequence[str]) -> Sequence[str]:
+    return (given,) if isinstance(given, str) else given

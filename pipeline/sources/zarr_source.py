@@ -138,6 +138,11 @@ class ZarrSource(Source):
         return zarr_arrays.local_path_of(self.array)
 
     @property
+    def addresses(self) -> tuple[str, ...]:
+        """Return the path or URL that it is read from."""
+        return ((zarr_arrays.disk_path_of(self.array) or self.name).rstrip("/"),)
+
+    @property
     def travels(self) -> bool:
         """All do but what is in a session of Icechunk's that is written to."""
         return not isinstance(self.array.store, Snapshot) or self.array.store.travels
@@ -202,15 +207,7 @@ class ZarrSource(Source):
         ]
 
     def reopened(self) -> ZarrSource:
-        """Return it as it is now: others may have written since it was opened.
-
-        Raises
-        ------
-        SourceError
-            If there is no array any more.
-        ClusterError
-            If the machine has no files or memory left to look.
-        """
+        """Return it as it is now; it raises as `opened_again`."""
         return replace(self, array=zarr_arrays.opened_again(self.array, self.name))
 
     def dated(self) -> ZarrSource:

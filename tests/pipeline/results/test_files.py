@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import xarray as xr
 import zarr
+from obstore.store import LocalStore as LocalObjects
+from zarr.storage import FsspecStore, ObjectStore
 
 import chunkfold as cf
 from chunkfold.errors import PlanError
@@ -92,6 +94,19 @@ def test_what_else_it_was_read_from_makes_no_room(tmp_path: Path, what: str):
             with pytest.raises(PlanError, match="are one or in each other"):
                 result.to_zarr(tmp_path / place, overwrite=True)
     assert zarr.open_array(tmp_path / "held.zarr" / what).shape == shape
+
+
+@pytest.mark.parametrize("prefix", [True, False])
+def test_whichever_store_reads_a_folder_it_makes_no_room(tmp_path: Path, prefix: bool):
+    zarr.create_array(tmp_path / "air.zarr", data=VALUES)
+    objects = ObjectStore(LocalObjects(tmp_path) if prefix else LocalObjects(), read_only=True)
+    files = FsspecStore.from_url(f"file://{tmp_path}", read_only=True)
+    at = "air.zarr" if prefix else f"{tmp_path}/air.zarr".strip("/")
+    for store, path in ((objects, at), (files, "air.zarr")):
+        result = cf.submit(zarr.open_array(store, path=path, mode="r"), "mean", axis=0).labelled()
+        with pytest.raises(PlanError, match="are one or in each other"):
+            result.to_zarr(tmp_path / "air.zarr", overwrite=True)
+    assert zarr.open_array(tmp_path / "air.zarr").shape == VALUES.shape
 
 
 def test_coordinates_of_the_source_make_no_room(tmp_path: Path):

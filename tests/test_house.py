@@ -58,6 +58,7 @@ def test_the_house_grows_no_wider(name: str):
     assert _measured()[name] <= BOUNDS[name]
 
 
+@pytest.mark.short
 def test_a_warm_reduction_passes_through_few_modules():
     found = entered_elsewhere()
     assert {name: found[name] for name in ENTERED if found[name] > ENTERED[name]} == {}

@@ -17,6 +17,8 @@ import zarr
 import chunkfold as cf
 from tests.processes import BIN
 
+pytestmark = pytest.mark.short
+
 DAYS = pd.date_range("2001-01-01", "2003-12-31")
 SIZES = {"time": len(DAYS), "lat": 9, "lon": 12}
 

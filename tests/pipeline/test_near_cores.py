@@ -221,6 +221,7 @@ def test_all_threads_keep_to_cores_and_none_gets_more():
     assert kept == [second, second]
 
 
+@pytest.mark.short
 @needs_two_cores
 @pytest.mark.spawned
 def test_workers_keep_all_their_threads_near_their_devices(tmp_path: Path, monkeypatch):

@@ -160,6 +160,7 @@ def lazily(make: Callable[[xr.Dataset], Any], ds: xr.Dataset) -> Any:
         return None
 
 
+@pytest.mark.short
 @settings(max_examples=CASES, suppress_health_check=list(HealthCheck), deadline=None)
 @given(expression=expressions())
 def test_random_expressions_have_the_same_results(

@@ -111,6 +111,7 @@ def test_the_only_device_says_itself_how_it_failed(path):
             cf.submit(path, "sum", client=alone).result(120)
 
 
+@pytest.mark.short
 def test_partials_that_a_killed_worker_had_are_made_anew_where_a_device_fails(
     path, tmp_path, monkeypatch
 ):

@@ -304,6 +304,7 @@ cf.reduce(sys.argv[1], "sum", ledger=sys.argv[2], on_event=hear)
 """
 
 
+@pytest.mark.short
 def test_after_a_kill_of_the_process_only_blocks_under_way_run_again(source: Path, tmp_path: Path):
     number = len(cf.plan(source, "sum", ledger=tmp_path / "l").blocks) * 3 // 4
     command = [sys.executable, "-c", _KILLED, source, tmp_path / "l", str(number)]
@@ -384,6 +385,7 @@ def test_arrays_of_two_inputs_are_known(source: Path, tmp_path: Path):
     assert asked((pair[1], pair[0]), "bias", tmp_path / "l").ledger.known == 0
 
 
+@pytest.mark.short
 def test_on_a_cluster_a_dead_worker_costs_what_was_under_way(
     source: Path, tmp_path: Path, client: Client
 ):

@@ -62,6 +62,7 @@ def test_partials_of_data_that_the_client_brought_are_made_again(
     assert not left(client)
 
 
+@pytest.mark.short
 def test_small_partials_survive_their_worker(client: Client):
     """Blocks that were finished are not folded again, but those that were just ending."""
     client.wait_for_workers(2)
@@ -111,6 +112,7 @@ def test_a_root_that_is_lost_as_it_is_fetched_is_made_again(
     assert not left(client)
 
 
+@pytest.mark.short
 def test_a_worker_that_stops_as_its_partial_is_brought_is_given_up(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ):

@@ -42,6 +42,7 @@ def _hang(values: np.ndarray, folder: Path, block_info=None) -> np.ndarray:
     return values
 
 
+@pytest.mark.short
 def test_a_block_whose_worker_hangs_is_run_by_another(client: Client, tmp_path: Path):
     client.wait_for_workers(2, timeout=60)
     slow = da.ones((ROWS, 500), chunks=(1, 500)).map_blocks(_hang, tmp_path, dtype="f8")

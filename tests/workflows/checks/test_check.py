@@ -110,6 +110,7 @@ def damaged(path: Path, form: dict[str, Any], damages: list[str]) -> None:
             file.write_bytes(stored)
 
 
+@pytest.mark.short
 @settings(max_examples=12, deadline=None)
 @given(
     st.sampled_from(["format 3", "format 2", "order F"]),

@@ -62,6 +62,7 @@ def segmentations(draw: st.DrawFn) -> tuple[np.ndarray, Any, Any]:
     return values, draw(chunks), draw(chunks)
 
 
+@pytest.mark.short
 @settings(max_examples=15, deadline=None)
 @given(segmentations(), st.sampled_from(["u2", "f4"]), st.sampled_from([1 << 24, 40]))
 def test_regions_are_those_of_scikit_image(

@@ -211,6 +211,7 @@ def test_what_cannot_be_is_refused_and_nothing_is_written(tmp_path, data, given,
     assert [one.name for one in tmp_path.iterdir()] == ["a.zarr"]
 
 
+@pytest.mark.short
 def test_the_command_writes_it(
     tmp_path: Path, data: xr.DataArray, here: Callable, command: Callable
 ):

@@ -23,7 +23,7 @@ from chunkfold.planning import blocks, planner
 from chunkfold.planning.options import Options
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.planner import make_plan
-from chunkfold.planning.resolve import asked
+from chunkfold.planning.resolve import resolve
 from chunkfold.planning.workers import Terms
 from chunkfold.sources.chunk_index import Listing, list_objects
 from chunkfold.sources.opening import open_source
@@ -38,7 +38,7 @@ def planned(chunks: int, stored: str, axis: int | None) -> tuple[float, float, P
         {}, shape=(chunks // 10, 5 * CHUNK[1], 2 * CHUNK[2]), chunks=CHUNK, dtype="f4"
     )
     source = open_source(array)
-    request = asked(source, Options("mean", axis=axis))
+    request = resolve(source, Options("mean", axis=axis))
     grid = (chunks // 10, 5, 2)
     share = {"all": 1.0, "half": 0.5, "one in 1,000": 0.001}[stored]
     sizes = np.where(np.random.default_rng(0).random(grid) < share, 1 << 20, 0)

@@ -22,7 +22,7 @@ from chunkfold.planning.plan import Plan, request_of
 from chunkfold.planning.planner import fitted, make_plan
 from chunkfold.planning.questions import Question, Questions, options_of_each
 from chunkfold.planning.request import Request, Streamed
-from chunkfold.planning.resolve import asked
+from chunkfold.planning.resolve import resolve
 from chunkfold.planning.workers import THREADS, Terms
 from chunkfold.running.execution import Execution
 from chunkfold.running.graph import lazily
@@ -200,14 +200,14 @@ def _asked(source: Any, op: Op | Sequence[Op] | Questions, options: Keywords) ->
     """Return the request of a source and its options; a request or a plan is returned as it is."""
     if not isinstance(source, (Request, Plan)):
         if isinstance(op, Mapping):
-            return asked(source, options_of_each(op, options))
+            return resolve(source, options_of_each(op, options))
         if any(
             isinstance(one, Question) for one in (op if isinstance(op, (list, tuple)) else [op])
         ):
             raise PlanError(
                 "a question has a name, which its result goes by: {'mean': chunkfold.ask('mean')}"
             )
-        return asked(source, options_of(op, options))
+        return resolve(source, options_of(op, options))
     given = [*(["op"] if op is not DEFAULT else []), *options]
     if given:
         raise PlanError(
@@ -246,12 +246,12 @@ def _checked(source: Any, op: Op | Sequence[Op] | Questions, options: Keywords) 
     """Return what is asked for; warn of what results will not show."""
     found = _asked(source, op, options)
     request = request_of(found)
-    unpacks = all(one.options.mask_and_scale for one in request.together)
+    unpacks = all(one.options.mask_and_scale for one in request.all_requests)
     # xarray has unpacked its arrays when it opened them, or was asked not to.
     stored = request.sources if request.data_arrays is None else ()
     for message in not_applied(stored, "mask_and_scale=True", mask_and_scale=unpacks):
         warn_caller(PackedWarning(message))
-    folded = [one.bound().accumulator for one in request.together]
+    folded = [one.bound().accumulator for one in request.all_requests]
     for each, value in itertools.product(folded, (np.nan, -0.0)):
         if message := depends_on_order_of(each, value):
             warn_caller(LawsWarning(message))

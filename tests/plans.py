@@ -15,7 +15,7 @@ from chunkfold.planning.option_table import Op
 from chunkfold.planning.options import Options
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.planner import make_plan
-from chunkfold.planning.resolve import asked
+from chunkfold.planning.resolve import resolve
 from chunkfold.planning.workers import Terms
 from chunkfold.running import ready
 from chunkfold.sources import zarr_source
@@ -35,7 +35,7 @@ def planned(
     """Plan a reduction for workers; `given` are terms of theirs, and options."""
     names = {one.name for one in fields(Terms)} & given.keys()
     terms = Terms(**{name: given.pop(name) for name in names})
-    return make_plan(asked(of, Options(op, mode=mode, **given)), listings, terms)
+    return make_plan(resolve(of, Options(op, mode=mode, **given)), listings, terms)
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:

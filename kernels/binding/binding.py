@@ -122,7 +122,7 @@ def bind(
     for named in monoids:
         if named.inputs != len(dtypes):
             raise MonoidError(
-                f"{named.told} reduces {_counted(named.inputs)}, but {len(dtypes)} given: name "
+                f"{named.quoted} reduces {_counted(named.inputs)}, but {len(dtypes)} given: name "
                 f"as many sources, or one of {', '.join(_of_inputs(len(dtypes)))}"
             )
         one = named.for_mixed(native) if apart else named
@@ -132,7 +132,7 @@ def bind(
         if whole and not (monoid.unbounded and kind_of(value) in "biu"):
             raise MonoidError(
                 f"dtype=object is for sums, products and differences of integers, not for "
-                f"{named.told} of {value}"
+                f"{named.quoted} of {value}"
             )
         inputs = native if apart else [value] * len(native)
         inputs += [mask] if masked else []

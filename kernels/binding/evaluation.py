@@ -51,9 +51,9 @@ def evaluate(
     accumulator = bound.accumulator.with_limbs()
     count = math.prod(shape[n] for n in axes)
     if not count and bound.statistics[0].needs_elements:
-        raise MonoidError(f"{monoid.told} of no elements has no value")
+        raise MonoidError(f"{monoid.quoted} of no elements has no value")
     if outputs and count < monoid.least and not monoid.min_count:
-        raise MonoidError(f"{monoid.told} takes {monoid.least} elements, and there are {count}")
+        raise MonoidError(f"{monoid.quoted} takes {monoid.least} elements, and there are {count}")
 
     def in_rows(array: np.ndarray) -> np.ndarray:
         return array.reshape(shape).transpose(*kept, *axes).reshape(outputs, count)

@@ -55,7 +55,7 @@ def check_weights(monoids: Sequence[Monoid], dtypes: Sequence[np.dtype]) -> None
         for given in dtypes[:elements]:
             if given.kind in "mM":
                 raise MonoidError(
-                    f"{one.told} weighs numbers, but elements are {given}: leave the weights "
+                    f"{one.quoted} weighs numbers, but elements are {given}: leave the weights "
                     "out, or give numbers of a unit instead, as (data - data[0]) / "
                     "np.timedelta64(1, 's') has them"
                 )

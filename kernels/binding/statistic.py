@@ -167,8 +167,8 @@ class Statistic:
             return self._has_nan(dtype)
         if self.monoid.casts:
             raise MonoidError(
-                f"min_count is {self.monoid.min_count}, but {self.monoid.told} of {self.value} is "
-                f"{dtype}, which has no NaN: leave it out, or give dtype='float64'"
+                f"min_count is {self.monoid.min_count}, but {self.monoid.quoted} of {self.value} "
+                f"is {dtype}, which has no NaN: leave it out, or give dtype='float64'"
             )
         return False
 
@@ -186,7 +186,7 @@ class Statistic:
         )
         if (once.shape, once.dtype) != (something.shape, something.dtype):
             raise MonoidError(
-                f"how many values a result of {self.monoid.told} has depends on the data"
+                f"how many values a result of {self.monoid.quoted} has depends on the data"
                 + "; give it edges" * ("histogram" in self.name or "density" in self.name)
             )
         return something
@@ -253,7 +253,7 @@ class Statistic:
             self.result,
             self.inputs,
             self.initial,
-            self.monoid.told,
+            self.monoid.quoted,
         )
 
     def _check_present(self, partial: Partial) -> None:
@@ -268,7 +268,7 @@ class Statistic:
             why = "its condition leaves" if asked else "a group has"
             floats = "; dtype='float64' gives NaN there" if "f" in self.monoid.kinds else ""
             raise MonoidError(
-                f"{self.monoid.told} of {self.value} has no value where {why} no element{of}"
+                f"{self.monoid.quoted} of {self.value} has no value where {why} no element{of}"
                 f"{floats}"
             )
 

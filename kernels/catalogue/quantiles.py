@@ -221,8 +221,8 @@ class Quantiles:
         if self.method in CHOOSE:
             if nan.any() and not floats:
                 raise MonoidError(
-                    f"{context.told} of no elements has no value of {dtype}; dtype='float64' gives "
-                    "NaN there"
+                    f"{context.quoted} of no elements has no value of {dtype}; dtype='float64' "
+                    "gives NaN there"
                 )
             values = np.where(towards == 0, low, high)
         else:

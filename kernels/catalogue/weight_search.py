@@ -164,7 +164,7 @@ class WeightSearch:
             values = np.where(found.nan[:, None], np.nan, values).astype(self.elements)
         elif found.nan.any():
             raise MonoidError(
-                f"{context.told} of no elements, or of weights that are all zero, has no "
+                f"{context.quoted} of no elements, or of weights that are all zero, has no "
                 f"value of {self.elements}; dtype='float64' gives NaN there"
             )
         return values[:, 0] if self.asked.single else values
@@ -176,7 +176,7 @@ class WeightSearch:
         rounded = (values >= _LEAST_ROUNDED) | (values <= -_LEAST_ROUNDED)
         if rounded.any():
             raise MonoidError(
-                f"{context.told} is near {values[rounded][0]}, and {context.dtype}, which "
+                f"{context.quoted} is near {values[rounded][0]}, and {context.dtype}, which "
                 f"{self.elements} becomes next to weights of {self.weights}, does not hold each "
                 "integer beyond 2**53: give weights that are integers of the same sign"
             )
@@ -186,7 +186,7 @@ class WeightSearch:
         each, entries = self._each, self.radix.entries(self.read)
         if self.found is None:
             refuse_negative(fields, context)
-            _refuse_odd(context.told, fields["odd"])
+            _refuse_odd(context.quoted, fields["odd"])
             sums = fields["sums"][:, None, : entries * each]
             before = self._sought(sums[:, 0].reshape(-1, entries, each), fields["sums"])
         else:
@@ -202,7 +202,7 @@ class WeightSearch:
                 for one in whose:
                     if self.read and reached[entries - 1] != before.held[output, one]:
                         raise MonoidError(
-                            f"{context.told} is found in several reads, and the elements or "
+                            f"{context.quoted} is found in several reads, and the elements or "
                             "their weights were others in the last one: run it again when nobody "
                             "writes to them"
                         )

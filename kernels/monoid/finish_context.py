@@ -37,8 +37,8 @@ class Context:
     """Dtype of each input, before the cast to a common one."""
     initial: Any = None
     """NumPy's `initial=`, or None. Only monoids with `Monoid.initial` get one."""
-    told: str = ""
-    """The reduction's name in messages: `Monoid.told`."""
+    quoted: str = ""
+    """The reduction's name in messages: `Monoid.quoted`."""
     integers: np.dtype | None = None
     """Dtype that floats will be rounded to, if any: exact numbers are not rounded before that."""
 

@@ -140,11 +140,11 @@ class Monoid:
         return "\n".join([f"{self.name} of {dtype}:", *(f"  {one}" for one in fields)])
 
     @property
-    def told(self) -> str:
+    def quoted(self) -> str:
         """Return its name in messages, as it was written, with quotes.
 
         >>> from chunkfold.kernels import as_monoid, quantile
-        >>> as_monoid("median").told, as_monoid("p99.9").told, quantile(0.999).told
+        >>> as_monoid("median").quoted, as_monoid("p99.9").quoted, quantile(0.999).quoted
         ("'median'", "'p99.9'", 'quantile(0.999)')
         """
         return self.as_written if "(" in self.as_written else repr(self.as_written)
@@ -198,7 +198,7 @@ class Monoid:
         """
         if not isinstance(self.specialised, ForMixedInputs):
             raise MonoidError(
-                f"{self.told} reduces elements of one dtype, but no dtype holds both "
+                f"{self.quoted} reduces elements of one dtype, but no dtype holds both "
                 f"{' and '.join(map(str, dtypes))}: reduce it by itself, or cast one of them first"
             )
         return self.specialised.make(dtypes).alike(self)

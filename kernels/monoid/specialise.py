@@ -65,7 +65,7 @@ def specialise(monoid: Monoid, elements: FoldedElements, *, exact: bool) -> Mono
     if kind not in monoid.all_kinds:
         able = set(monoid.all_kinds)
         names = ", ".join(name for letters, name in KINDS.items() if set(letters) & able)
-        raise MonoidError(f"{monoid.told} is not defined for {elements.dtype}, only for {names}")
+        raise MonoidError(f"{monoid.quoted} is not defined for {elements.dtype}, only for {names}")
     other = next((one for kinds, one in monoid.instead.items() if kind in kinds), None)
     if other is not None:
         return other.for_dtype(elements.dtype, exact=exact)

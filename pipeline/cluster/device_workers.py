@@ -123,7 +123,7 @@ class DeviceWorkers:
     def _ask(self, meanwhile: Callable[[], object]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Wait for a worker, and ask all there are; return them, and what they answer."""
         join, answer = wait_seconds("chunkfold.workers.join"), _answer()
-        workers = self.there()
+        workers = self.joined_workers()
         reached: Any = self._client.scheduler  # None, had it not answered
         if not workers:
             with contextlib.suppress(TimeoutError), self._task_to_do():
@@ -132,7 +132,7 @@ class DeviceWorkers:
                     "a first worker",
                     lambda: self._client.wait_for_workers(1, timeout=join),
                 )
-            workers = self.there()
+            workers = self.joined_workers()
         if not workers:
             address = reached.address
             raise ClusterError(
@@ -162,7 +162,7 @@ class DeviceWorkers:
         finally:
             waiting.release()
 
-    def there(self) -> dict[str, Any]:
+    def joined_workers(self) -> dict[str, Any]:
         """Ask the scheduler who has joined: what it knows of each, by address."""
         asked = partial(self._client.scheduler_info, n_workers=-1)
         found: dict[str, Any] = with_deadline(_answer(), "the scheduler's answer", asked)["workers"]
@@ -176,7 +176,7 @@ class DeviceWorkers:
         """Close a worker; return True if any are left."""
         asked = partial(self._client.retire_workers, [worker])
         with_deadline(_answer(), "a worker's retirement", asked)
-        return bool(self.there())
+        return bool(self.joined_workers())
 
     def avoid(self, worker: str, cancelled: Callable[[], bool]) -> set[str]:
         """Prefer other workers from now on; return these.
@@ -200,7 +200,7 @@ class DeviceWorkers:
         """Return the workers that tasks are to go to, if they can; none if all are as good."""
         if not self._avoided:
             return set()
-        joined = {one for one, known in self.there().items() if self.useful(known)}
+        joined = {one for one, known in self.joined_workers().items() if self.useful(known)}
         return joined - self._avoided
 
 

@@ -78,7 +78,7 @@ class Heartbeats:
             if seconds > limit and self.age(worker) > limit
         ]
 
-    def told(self, least: float, limit: float, timeout: float) -> str:
+    def silence_text(self, least: float, limit: float, timeout: float) -> str:
         """Say who has been silent for so long at least; nothing if nobody was."""
         if self.nobody >= least:
             who = ", ".join(sorted(self.seen)) or "no workers"

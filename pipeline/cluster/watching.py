@@ -67,7 +67,7 @@ class WorkersWatch:
         for worker in gone:
             self._watchman.beats = self._watchman.beats.without(worker)
         least, most = wait_seconds("chunkfold.run.tell"), wait_seconds("chunkfold.workers.answer")
-        late = beats.told(least, silent, wait_seconds("chunkfold.no-workers-timeout"))
+        late = beats.silence_text(least, silent, wait_seconds("chunkfold.no-workers-timeout"))
         if (unanswered := self.unanswered()) >= least:
             late = f"the scheduler has not answered for {unanswered:.0f} s"
             late += f"; after {most:.0f} s the run ends"

@@ -44,7 +44,7 @@ def asked_labels(options: Options, data: Named) -> list[Asked]:
     PlanError
         If axes or groups are not given one for each.
     """
-    by = several(options.by, partial(stands_beside, data))
+    by = several(options.by, partial(names_coordinate, data))
     axes = each_of("by_axis", options.by_axis, len(by))
     groups = each_of("groups", options.groups, len(by))
     first = [Asked(one) for one in resamplings(options.resample)]
@@ -77,7 +77,7 @@ def _are_several(by: list[Any], names: Callable[[str], bool]) -> bool:
     return not listed and not all(_is_plain(one) or isinstance(one, (str, bytes)) for one in by)
 
 
-def stands_beside(data: Named, text: str) -> bool:
+def names_coordinate(data: Named, text: str) -> bool:
     """Tell if a text names a coordinate, a part of times, or an array elsewhere."""
     if not may_name(text):
         return True

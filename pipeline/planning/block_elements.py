@@ -10,7 +10,7 @@ from chunkfold.planning.span_keys import StoredBlocks, hashed, taken_by
 from chunkfold.sources.stored_identity import stored_identity
 
 
-def elements_told(blocks: StoredBlocks, block: Block) -> str:
+def elements_text(blocks: StoredBlocks, block: Block) -> str:
     """Return a text of the array and the elements that a block has; "" if these are no box."""
     ends, axes = blocks.ends(block), blocks.layout.axes
     region = [taken_by(axis, *own) for axis, own in zip(axes, ends, strict=True)]
@@ -21,7 +21,7 @@ def elements_told(blocks: StoredBlocks, block: Block) -> str:
     return " ".join([_array(blocks), *(f"{one.start}:{one.stop}" for one in cuts)])
 
 
-def box_told(blocks: StoredBlocks, elements: str) -> Slices | None:
+def box_of_text(blocks: StoredBlocks, elements: str) -> Slices | None:
     """Return the box of elements that a text is of; None if it is of another array, or none."""
     array, *cuts = elements.split(" ")
     if array != _array(blocks) or len(cuts) != len(blocks.layout.axes):

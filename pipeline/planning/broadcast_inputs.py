@@ -92,10 +92,10 @@ def weights_of(
     ChunkfoldError
         If they cannot be read.
     """
-    held = _held(given, "weights", source, chosen, options)
-    if held.values.dtype.kind not in "biuf":
-        raise PlanError(f"{held.name} are {held.values.dtype}; weights are numbers")
-    return held
+    broadcast = _broadcast(given, "weights", source, chosen, options)
+    if broadcast.values.dtype.kind not in "biuf":
+        raise PlanError(f"{broadcast.name} are {broadcast.values.dtype}; weights are numbers")
+    return broadcast
 
 
 def without_negative(
@@ -141,20 +141,21 @@ def mask_of(
 
     Other parameters, and what is raised, as `weights_of`.
     """
-    held = _held(given, "where", source, chosen, options)
-    if conditions and held.values.dtype.kind in "iuf":
-        return held
+    broadcast = _broadcast(given, "where", source, chosen, options)
+    if conditions and broadcast.values.dtype.kind in "iuf":
+        return broadcast
     if told := next(filter(reads_map, conditions), None):
         raise PlanError(
-            f"{held.name} is {held.values.dtype}, but the condition {told!r} compares with its "
-            "numbers: give a map of numbers, or leave y out"
+            f"{broadcast.name} is {broadcast.values.dtype}, but the condition {told!r} compares "
+            "with its numbers: give a map of numbers, or leave y out"
         )
-    if held.values.dtype.kind != "b":
+    if broadcast.values.dtype.kind != "b":
         raise PlanError(
-            f"{held.name} is {held.values.dtype}; a mask has bools, True where an element counts: "
-            "make it one, as where=mask > 0, or compare elements with it, as where=('x > y', map)"
+            f"{broadcast.name} is {broadcast.values.dtype}; a mask has bools, True where an "
+            "element counts: make it one, as where=mask > 0, or compare elements with it, "
+            "as where=('x > y', map)"
         )
-    return held
+    return broadcast
 
 
 def weighted(monoid: Monoid) -> Monoid:
@@ -173,14 +174,14 @@ def weighted(monoid: Monoid) -> Monoid:
     plain = monoid.name.removeprefix("nan")
     if plain not in WEIGHTED or not is_known(monoid):
         raise PlanError(
-            f"{monoid.told} takes no weights; {', '.join(WEIGHTED)}, histogram and quantiles do, "
+            f"{monoid.quoted} takes no weights; {', '.join(WEIGHTED)}, histogram and quantiles do, "
             "and monoids of yours that declare an input for them"
         )
     found = as_monoid(f"weighted_{plain}").called(monoid.name)
     return found.skipping() if monoid.skipna else found
 
 
-def _held(
+def _broadcast(
     given: Any, what: str, source: Named, chosen: Sequence[Axis], options: StorageOptions | None
 ) -> BroadcastInput:
     dims: Sequence[str | None] | None

@@ -20,7 +20,7 @@ from chunkfold.planning.group_keys import Keys, PackedKeys
 from chunkfold.planning.grouping import AnyKeys, OwnKeys
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_boxes import Inputs, kept_leaf_box, keyed_leaf_box, leaf_box
-from chunkfold.planning.leaves import layout_beside
+from chunkfold.planning.leaves import secondary_layout
 from chunkfold.planning.preaggregation import Preaggregation, rows_of
 from chunkfold.planning.request import Request
 from chunkfold.planning.roll_up import RollUp, roll_ups
@@ -39,7 +39,7 @@ class Accumulators:
     """In the form that suits the number of outputs."""
     keys: AnyKeys | None
     """The group of each element; None: there are no groups."""
-    held: tuple[BroadcastInput, ...]
+    broadcast: tuple[BroadcastInput, ...]
     """Inputs behind the sources that lack axes of them."""
 
     @property
@@ -80,7 +80,7 @@ class Folding(Accumulators):
         if not self.rows_first:
             return None
         staged = self._inputs.staged
-        return rows_of(self.accumulator, self.layout, self.held, staged, self.keys)
+        return rows_of(self.accumulator, self.layout, self.broadcast, staged, self.keys)
 
     @property
     def folded(self) -> Accumulator:
@@ -93,12 +93,12 @@ class Folding(Accumulators):
 
         Elements that are alike may be weighed unlike, and those that are kept are all brought.
         """
-        return bool(self.held or self.choosers or isinstance(self.keys, OwnKeys))
+        return bool(self.broadcast or self.choosers or isinstance(self.keys, OwnKeys))
 
     @property
     def counts_fill_as_secondary(self) -> bool:
         """True if a secondary question folds fill values of leaves that are skipped by number."""
-        plain = self.keys is None and not self.held and not self.accumulator.uses_index
+        plain = self.keys is None and not self.broadcast and not self.accumulator.uses_index
         return plain and self.layout.outputs == 1 and self.accumulator.takes_first
 
     def box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Box:
@@ -162,8 +162,8 @@ class Folding(Accumulators):
 
     @cached_property
     def _inputs(self) -> Inputs:
-        staged = len(self.accumulator.stored) - len(self.held)
-        return Inputs(self.accumulator.uses_index, staged, self.held)
+        staged = len(self.accumulator.stored) - len(self.broadcast)
+        return Inputs(self.accumulator.uses_index, staged, self.broadcast)
 
 
 def ways_to_answer(
@@ -173,11 +173,11 @@ def ways_to_answer(
 
     Rows of elements are folded first where that pays, whatever memory it takes.
     """
-    requests = request.together
-    ways = roll_ups(requests, terms) if request.beside else [None]
+    requests = request.all_requests
+    ways = roll_ups(requests, terms) if request.secondary else [None]
 
     def answers(layout: Layout) -> tuple[Folding | RolledUp, ...]:
-        layouts = [layout, *(layout_beside(one, layout) for one in request.beside)]
+        layouts = [layout, *(secondary_layout(one, layout) for one in request.secondary)]
         each = zip(requests, ways, layouts, strict=True)
         return tuple(_answer(one, way, own, terms) for one, way, own in each)
 
@@ -189,12 +189,12 @@ def _answer(
 ) -> Folding | RolledUp:
     accumulator = request.accumulator(terms)
     if roll_up is not None:
-        return RolledUp(layout, accumulator, request.keys, request.held, roll_up)
+        return RolledUp(layout, accumulator, request.keys, request.broadcast, roll_up)
     return Folding(
         layout,
         accumulator,
         request.keys,
-        request.held,
+        request.broadcast,
         request.preaggregated(layout, terms) is not None,
         request.choosers(terms),
         finishing_of(request, terms, layout, accumulator),
@@ -212,12 +212,12 @@ class Constants(NamedTuple):
     """Inputs that all blocks of a run read in addition to their sources, by question."""
 
     keys: tuple[AnyKeys | None, ...]
-    held: tuple[tuple[BroadcastInput, ...], ...]
+    broadcast: tuple[tuple[BroadcastInput, ...], ...]
 
     @classmethod
     def of(cls, questions: Sequence[Folding | RolledUp]) -> Constants:
         """Return those of questions."""
-        return cls(tuple(one.keys for one in questions), tuple(one.held for one in questions))
+        return cls(tuple(one.keys for one in questions), tuple(one.broadcast for one in questions))
 
     @classmethod
     def none(cls, questions: int) -> Constants:
@@ -227,14 +227,14 @@ class Constants(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Bytes of all that."""
-        inputs = itertools.chain.from_iterable(self.held)
+        inputs = itertools.chain.from_iterable(self.broadcast)
         keys = (one.nbytes for one in self.keys if one is not None)
         return sum(keys) + sum(one.values.nbytes for one in inputs)
 
     def packed(self) -> PackedConstants:
         """Return what travels for it."""
         return PackedConstants(
-            tuple(None if one is None else one.packed() for one in self.keys), self.held
+            tuple(None if one is None else one.packed() for one in self.keys), self.broadcast
         )
 
 
@@ -242,12 +242,12 @@ class PackedConstants(NamedTuple):
     """Constants as they travel: keys are packed."""
 
     keys: tuple[PackedKeys | OwnKeys | None, ...]
-    held: tuple[tuple[BroadcastInput, ...], ...]
+    broadcast: tuple[tuple[BroadcastInput, ...], ...]
 
     def unpacked(self) -> Constants:
         """Return what was packed."""
         return Constants(
-            tuple(None if one is None else one.unpacked() for one in self.keys), self.held
+            tuple(None if one is None else one.unpacked() for one in self.keys), self.broadcast
         )
 
 
@@ -256,6 +256,6 @@ def with_constants(
 ) -> list[Folding | RolledUp]:
     """Return questions with other keys and inputs."""
     return [
-        replace(one, keys=keys, held=held)
-        for one, keys, held in zip(questions, constants.keys, constants.held, strict=True)
+        replace(one, keys=keys, broadcast=broadcast)
+        for one, keys, broadcast in zip(questions, constants.keys, constants.broadcast, strict=True)
     ]

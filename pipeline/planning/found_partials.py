@@ -67,7 +67,7 @@ class PartialFinder:
         """
         request, accumulator = self.question.request, self.question.accumulator
         ignores = any(one.ignored is not None for one in accumulator.components)
-        if ignores or request.staged or request.held or len(request.sources) > 1:
+        if ignores or request.staged or request.broadcast or len(request.sources) > 1:
             return [""]
         (count,) = of_all_elements(request, "count", skipna=True).bound().accumulator.components
         if count.ignored is None:

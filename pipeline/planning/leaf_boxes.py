@@ -25,7 +25,7 @@ class Inputs:
     """True if it reads indices; if not, axes may merge freely."""
     staged: int = 1
     """Inputs that stand in buffers as the first one does."""
-    held: tuple[BroadcastInput, ...] = ()
+    broadcast: tuple[BroadcastInput, ...] = ()
     """Inputs behind the staged ones, which lack axes."""
 
 
@@ -43,7 +43,7 @@ def leaf_box(
             [min(n, axis.window) for n, axis in zip(shape, layout.axes, strict=True)],
         )
     reduced = layout.reduced_by_window
-    if not inputs.indexed and not inputs.held:
+    if not inputs.indexed and not inputs.broadcast:
         return _box(shape, reduced)
     if not inputs.indexed:
         strided = _strided(layout, pieces, within, inputs)
@@ -66,7 +66,7 @@ def keyed_leaf_box(
 ) -> KeyedBox:
     """Describe one whose elements have keys along some axes; as `leaf_box`."""
     shape = tuple(cut.stop - cut.start for cut in within)
-    if not inputs.indexed and not inputs.held:
+    if not inputs.indexed and not inputs.broadcast:
         return _keyed_box(shape, layout.reduced, tuple(along))
     return keyed_box(
         shape,
@@ -124,16 +124,16 @@ def _strided(
     inputs: Inputs,
 ) -> dict[str, Any]:
     """Return arguments of `box`: strides of inputs that lack axes; none if no input does."""
-    staged, held = inputs.staged, inputs.held
-    if not held:
+    staged, broadcast = inputs.staged, inputs.broadcast
+    if not broadcast:
         return {}
-    own = [one.strides(len(within)) for one in held]
+    own = [one.strides(len(within)) for one in broadcast]
     windows = [axis.window or 1 for axis in layout.axes]
     each = [
         layout.windowed([n * window for n, window in zip(one, windows, strict=True)], one)
         for one in own
     ]
-    firsts = [0] * (staged - 1) + [one.first(pieces, within) for one in held]
+    firsts = [0] * (staged - 1) + [one.first(pieces, within) for one in broadcast]
     return {"others": [None] * (staged - 1) + each, "other_offsets": firsts}
 
 

@@ -33,7 +33,7 @@ class LeafExtremes:
     """The cuts of that grid along each axis."""
 
     @classmethod
-    def together(cls, several: Iterable[LeafExtremes | None]) -> LeafExtremes:
+    def merged(cls, several: Iterable[LeafExtremes | None]) -> LeafExtremes:
         """Return the extremes of all leaves of several."""
         given = [one for one in several if one is not None and len(one.leaves)]
         if not given:

@@ -32,7 +32,7 @@ _SUMMED = 1 << 20
 
 def leaf_sums(
     layout: Layout,
-    held: np.ndarray,
+    values: np.ndarray,
     cell: Sequence[int],
     of: Callable[[np.ndarray], np.ndarray] = np.asarray,
     weights: Sequence[np.ndarray] | None = None,
@@ -41,7 +41,7 @@ def leaf_sums(
 
     Parameters
     ----------
-    held
+    values
         A number for each cell of the grid.
     cell
         Shape of a cell.
@@ -55,20 +55,20 @@ def leaf_sums(
     int64, (tiles, parts).
     """
     if not layout.axes:
-        return np.array(of(held), np.int64).reshape(1, 1)
+        return np.array(of(values), np.int64).reshape(1, 1)
     touched = [axis.touched(size) for axis, size in zip(layout.axes, cell, strict=True)]
-    along = max(range(len(layout.axes)), key=lambda n: held.shape[n])
+    along = max(range(len(layout.axes)), key=lambda n: values.shape[n])
     first, behind = touched[along]
     # Some leaves at a time along the longest axis: sums take more memory than what is summed.
-    each = max(1, int(_SUMMED * len(first) / max(1, held.size)))
+    each = max(1, int(_SUMMED * len(first) / max(1, values.size)))
     sums = []
     for n in range(0, len(first), each):
         begin, end = int(first[n : n + each].min()), int(behind[n : n + each].max())
-        rows: list[slice] = [slice(None)] * held.ndim
+        rows: list[slice] = [slice(None)] * values.ndim
         rows[along] = slice(begin, end)
-        some = of(held[tuple(rows)]).astype(np.int64)
+        some = of(values[tuple(rows)]).astype(np.int64)
         for axis, factors in enumerate(weights or ()):
-            across = (1,) * axis + (-1,) + (1,) * (held.ndim - axis - 1)
+            across = (1,) * axis + (-1,) + (1,) * (values.ndim - axis - 1)
             some *= factors[rows[axis]].reshape(across)
         ends = touched.copy()
         ends[along] = first[n : n + each] - begin, behind[n : n + each] - begin
@@ -122,7 +122,7 @@ class StoredInput:
         return leaf_sums(self.layout, self.sizes, self.source.object_shape, of, self._hits)
 
     @cached_property
-    def held(self) -> np.ndarray:
+    def stored_bytes(self) -> np.ndarray:
         """The stored bytes of the objects that every leaf touches: int64, (tiles, parts)."""
         return self._leaf_sums(lambda sizes: sizes)
 
@@ -160,17 +160,17 @@ class StoredLeaves:
         return cls(layout, sources, stored)
 
     @cached_property
-    def held(self) -> np.ndarray | None:
+    def stored_bytes(self) -> np.ndarray | None:
         """Stored bytes that every leaf takes something of: int64, (tiles, parts); None: unknown."""
         if len(self.stored) < len(self.sources):
             return None
-        return np.asarray(sum(one.held for one in self.stored.values()))
+        return np.asarray(sum(one.stored_bytes for one in self.stored.values()))
 
     @cached_property
     def unstored(self) -> np.ndarray:
         """Leaves of which nothing is stored: bool, (tiles, parts)."""
         leaves = (self.layout.tiles, self.layout.parts)
-        return np.zeros(leaves, bool) if self.held is None else self.held == 0
+        return np.zeros(leaves, bool) if self.stored_bytes is None else self.stored_bytes == 0
 
     @cached_property
     def decoded(self) -> np.ndarray:
@@ -187,9 +187,9 @@ class StoredLeaves:
         The decoded bytes of stored objects are shared out as stored bytes are. Fill values cost
         where they must be made, and the accumulators of a tile wherever they come from.
         """
-        layout, costs, held = self.layout, self.decoded, self.held
-        if held is not None:
-            costs = held * (costs.sum() / max(1, held.sum()))
+        layout, costs, stored_bytes = self.layout, self.decoded, self.stored_bytes
+        if stored_bytes is not None:
+            costs = stored_bytes * (costs.sum() / max(1, stored_bytes.sum()))
         if not accumulator.takes_first or (groups > 1 and accumulator.uses_index):
             itemsize = sum(source.dtype.itemsize for source in self.sources)
             costs = costs + self.unstored * layout.leaf_elements() * itemsize / VIRTUAL_COST

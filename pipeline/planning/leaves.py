@@ -224,14 +224,14 @@ def larger_leaves(
     usual = cut(usual_bytes)[0]
     if usual.coarsened or not usual.elements:
         return None
-    best, (moved, held) = usual, _bytes_moved(request.sources, folded(usual))
-    if held <= leaf_bytes(request.sources, usual):  # as of all that has few outputs
+    best, (moved, broadcast) = usual, _bytes_moved(request.sources, folded(usual))
+    if broadcast <= leaf_bytes(request.sources, usual):  # as of all that has few outputs
         return None
     for most_bytes in LARGER_BYTES:
         larger = cut(most_bytes)[0]
         nbytes = leaf_bytes(request.sources, larger)
         if (
-            leaf_bytes(request.sources, best) < nbytes <= min(most_bytes, held)
+            leaf_bytes(request.sources, best) < nbytes <= min(most_bytes, broadcast)
             and larger.leaves >= LEAST_LEAVES * terms.readers * terms.workers
         ):
             fewer, _ = _bytes_moved(request.sources, folded(larger))
@@ -245,12 +245,12 @@ def _bytes_moved(sources: Sequence[Source], questions: Sequence[Folding]) -> tup
 
     An element of each input is read, and accumulators are read and written.
     """
-    moved, held = float(sum(source.dtype.itemsize for source in sources)), 0
+    moved, broadcast = float(sum(source.dtype.itemsize for source in sources)), 0
     for one in questions:
         each, whole = _accumulators(one)
         moved += 2 * each
-        held += whole
-    return moved, held
+        broadcast += whole
+    return moved, broadcast
 
 
 def _accumulators(question: Folding) -> tuple[float, int]:
@@ -279,7 +279,7 @@ def _touched(layout: Layout, keys: Keys | None) -> float:
     return touched / max(1, elements)
 
 
-def layout_beside(request: Request, first: Layout) -> Layout:
+def secondary_layout(request: Request, first: Layout) -> Layout:
     """Return the layout of a question whose leaves are those of another.
 
     If the other alone has windows, leaves are cut as it has them all the same.

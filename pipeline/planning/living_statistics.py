@@ -65,10 +65,10 @@ def of_all_elements(request: Request, *ops: str, skipna: bool) -> Request:
         options=options,
         reduced=tuple(range(len(request.chosen))),
         grouping=None,
-        held=(),
+        broadcast=(),
         streamed=None,
         keeping=False,
         questions=(),
         question="",
-        beside=(),
+        secondary=(),
     )

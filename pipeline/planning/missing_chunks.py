@@ -52,7 +52,7 @@ class Missing:
                     first.append(tuple(int(n[m]) for n, m in zip(each, place, strict=True)))
         return cls(lacking, objects, first)
 
-    def told(self, kind: str) -> str:
+    def text(self, kind: str) -> str:
         """Say how many they are, and where a few of them are."""
         places = [*map(str, self.first), *["..."] * (self.count > len(self.first))]
         return (
@@ -84,7 +84,7 @@ def refuse_missing(
                 continue
             found = Missing.of(axes, source.object_shape, listing.sizes)
             if found.count:
-                raise MissingError(f"{source.name}: {found.told(source.object_kind)}: {FILLED}")
+                raise MissingError(f"{source.name}: {found.text(source.object_kind)}: {FILLED}")
 
 
 def _apart(

@@ -35,7 +35,7 @@ def next_plan(waiting: Sequence[tuple[Plan, Pending]], extremes: LeafExtremes | 
     plan = waiting[0][0]
     each = ((one.layout, [more for _, more in pending]) for one, pending in waiting)
     again = make_plan(
-        replace(first, beside=tuple(others)),
+        replace(first, secondary=tuple(others)),
         plan.scan.listings,
         plan.terms,
         skipped=skipped_leaves(each, extremes),
@@ -51,11 +51,11 @@ def _asked_next(plan: Plan, pending: Pending) -> Request:
     for monoid, more in pending:
         ops.append(more.monoid(len(slots), total).alike(monoid))
         slots.extend(more.slots)
-    weights = request.held[: request.options.weights is not None]
-    masks = request.held[len(request.held) - (request.options.mask is not None) :]
+    weights = request.broadcast[: request.options.weights is not None]
+    masks = request.broadcast[len(request.broadcast) - (request.options.mask is not None) :]
     inputs = (_laid_out(one, plan) for one in slots)
     asked = replace(request.options, op=tuple(ops))
-    return replace(request, options=asked, held=(*weights, *inputs, *masks), beside=())
+    return replace(request, options=asked, broadcast=(*weights, *inputs, *masks), secondary=())
 
 
 def _laid_out(slot: np.ndarray, plan: Plan) -> BroadcastInput:

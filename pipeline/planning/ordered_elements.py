@@ -18,7 +18,7 @@ def refuse_disorder(requests: Sequence[Request]) -> None:
         If there is anything like that, with what to do instead.
     """
     for request in requests:
-        named = next((one.told for one in request.options.monoids if one.in_order), None)
+        named = next((one.quoted for one in request.options.monoids if one.in_order), None)
         if named is not None and (why := _disorder(request, len(requests) > 1)):
             raise PlanError(
                 f"{request.name}: {named} takes elements in their order along one axis, but {why}"

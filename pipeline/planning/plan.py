@@ -122,7 +122,7 @@ class Plan:
         """Names of a run's results: ops, or with several questions "question/op"."""
         if not self.request.questions:
             return self.ops
-        return tuple(f"{one.request.question}/{op}" for one in self.asked for op in one.ops)
+        return tuple(f"{one.request.question}/{op}" for one in self.asked_plans for op in one.ops)
 
     @property
     def memory(self) -> Memory:
@@ -140,21 +140,21 @@ class Plan:
         return self.at_once.readers
 
     @property
-    def together(self) -> tuple[Plan, ...]:
+    def all_plans(self) -> tuple[Plan, ...]:
         """The plans of all questions, this one first; those of others have no blocks."""
-        each = zip(self.request.beside, self.questions[1:], strict=True)
+        each = zip(self.request.secondary, self.questions[1:], strict=True)
         return (self, *(replace(self, request=r, questions=(q,), blocks=()) for r, q in each))
 
     @property
-    def asked(self) -> tuple[Plan, ...]:
+    def asked_plans(self) -> tuple[Plan, ...]:
         """The plans of those that were asked, in their order: a later read has some of them."""
-        each = {plan.request.question: plan for plan in self.together}
+        each = {plan.request.question: plan for plan in self.all_plans}
         return tuple(each[name] for name in self.request.questions or ("",) if name in each)
 
     @property
     def reads(self) -> int:
         """Times that the data are read, at most: more than once for order statistics."""
-        return max(plan.own_reads for plan in self.together)
+        return max(plan.own_reads for plan in self.all_plans)
 
     @property
     def own_reads(self) -> int:

@@ -31,7 +31,7 @@ def lines_of(plan: Plan) -> list[str]:
     """Say what a plan is: lines of a heading, or of none, and a text next to it."""
     told = itertools.chain(
         *_described(plan),
-        *(_asked(one, plan) for one in plan.asked),
+        *(_asked(one, plan) for one in plan.asked_plans),
         _cut(plan),
         _beside(_one_by_one(plan)),
         _beside(plan.remarks()),
@@ -61,7 +61,7 @@ def _work(plan: Plan) -> Iterator[str]:
     )
     if plan.ledger is not None:
         known = sum(one.known for one in plan.blocks)
-        more = [one.accumulator.nbytes for one in plan.together if one.request.unasked]
+        more = [one.accumulator.nbytes for one in plan.all_plans if one.request.unasked]
         yield (
             f"ledger    {plan.ledger.name}: has {known:,} of {counted(len(plan.blocks), 'block')}"
             + "".join(f"; statistics of {size_text(one)} a block" for one in more)
@@ -100,7 +100,7 @@ def _asked(plan: Plan, first: Plan) -> Iterator[str]:
         yield f"question  {plan.request.question}"
     question = plan.questions[0]
     if isinstance(question, RolledUp):
-        finer = first.together[question.roll_up.finer].request.question
+        finer = first.all_plans[question.roll_up.finer].request.question
         yield f"made of   what {finer} keeps for each of its results: no pass over the data"
     yield from _reduced(plan)
     yield from _held(plan)
@@ -164,7 +164,7 @@ def _results(plan: Plan) -> Iterator[str]:
 
 def _held(plan: Plan) -> Iterator[str]:
     """Say which inputs lack axes."""
-    for one in plan.request.held:
+    for one in plan.request.broadcast:
         axes = "axis" if len(one.axes) == 1 else "axes"
         along = f"along {axes} {', '.join(map(str, one.axes))}" if one.axes else "one for all"
         yield f"broadcast {one.name}, {one.values.dtype}, {along}: {size_text(one.values.nbytes)}"

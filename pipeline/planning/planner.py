@@ -92,7 +92,7 @@ def make_plan(
     known, most = tuple(listings or [None] * len(request.sources)), min(limits)
     if request.options.wants_all:
         refuse_missing(request.sources, known, request.chosen)
-    if request.beside:
+    if request.secondary:
         request = first_of(request, terms, partial(_layouts, terms=terms))
     if request.keeping:
         request = replace(request, keeping=False)
@@ -100,7 +100,7 @@ def make_plan(
         keeping = replace(request, keeping=True)
         if plan := _fitting(keeping, known, terms, most, skipped, ledger, once=once):
             return plan
-    for one in request.together:
+    for one in request.all_requests:
         if one.reads_again():
             refuse_much_between_reads(one)
     if plan := _fitting(request, known, terms, most, skipped, ledger):

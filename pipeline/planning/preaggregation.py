@@ -82,15 +82,15 @@ class FactoredWeights:
         cls,
         accumulator: Accumulator,
         layout: Layout,
-        held: Sequence[BroadcastInput],
+        broadcast: Sequence[BroadcastInput],
         staged: int,
     ) -> FactoredWeights | None:
         """Return the rows of a layout; None if something else than exact sums is weighed."""
-        weights, *others = held
+        weights, *others = broadcast
         found = factoring(accumulator, staged)
         if found is None:
             return None
-        rows = Rows.of(layout, weights.axes, Inputs(staged=staged, held=tuple(others)))
+        rows = Rows.of(layout, weights.axes, Inputs(staged=staged, broadcast=tuple(others)))
         return cls(rows, found, weights)
 
     @property
@@ -136,17 +136,17 @@ class FactoredWeights:
 
 
 def factored_weights(
-    accumulator: Accumulator, layout: Layout, held: Sequence[BroadcastInput], staged: int
+    accumulator: Accumulator, layout: Layout, broadcast: Sequence[BroadcastInput], staged: int
 ) -> FactoredWeights | None:
     """Return rows to weigh; None if elements are weighed.
 
     Elements of a row differ only along reduced axes that weights lack. These must be long, and
-    nothing but exact sums may be asked for. `held` are inputs that follow `staged` others: weights,
-    a mask, or weights and then a mask.
+    nothing but exact sums may be asked for. `broadcast` are inputs that follow `staged` others:
+    weights, a mask, or weights and then a mask.
     """
     if layout.coarsened or not applies(PlanRule.FACTORED_WEIGHTS):
         return None
-    made = FactoredWeights.of(accumulator, layout, held, staged)
+    made = FactoredWeights.of(accumulator, layout, broadcast, staged)
     if made is None or made.rows.elements < LEAST_WEIGHED or made.rows.of_tile > MOST_ROWS:
         return None
     return made if np.isfinite(made.weights.values).all() else None
@@ -167,11 +167,11 @@ class LabelledRows:
         accumulator: Accumulator,
         layout: Layout,
         keys: Keys,
-        held: Sequence[BroadcastInput],
+        broadcast: Sequence[BroadcastInput],
         staged: int,
     ) -> LabelledRows:
         """Return the rows of a layout."""
-        inputs = Inputs(accumulator.uses_index, staged, tuple(held))
+        inputs = Inputs(accumulator.uses_index, staged, tuple(broadcast))
         return cls(Rows.of(layout, keys.axes, inputs), accumulator, keys)
 
     @property
@@ -195,19 +195,19 @@ def labelled_rows(
     accumulator: Accumulator,
     layout: Layout,
     keys: AnyKeys,
-    held: Sequence[BroadcastInput],
+    broadcast: Sequence[BroadcastInput],
     staged: int,
     kinds: frozenset[str],
 ) -> LabelledRows | None:
     """Return rows to group; None if elements are grouped.
 
-    `held` are inputs that follow `staged` others, and `kinds` those of the devices.
+    `broadcast` are inputs that follow `staged` others, and `kinds` those of the devices.
     """
     if not isinstance(keys, Keys) or layout.coarsened or not slow_by_key(kinds):
         return None
     if not applies(PlanRule.LABELLED_ROWS):
         return None
-    made = LabelledRows.of(accumulator, layout, keys, held, staged)
+    made = LabelledRows.of(accumulator, layout, keys, broadcast, staged)
     rows = made.rows
     if (
         rows.elements < LEAST_GROUPED
@@ -222,7 +222,7 @@ def labelled_rows(
 def preaggregated(
     accumulator: Accumulator,
     layout: Layout,
-    held: Sequence[BroadcastInput],
+    broadcast: Sequence[BroadcastInput],
     staged: int,
     keys: AnyKeys | None,
     kinds: frozenset[str],
@@ -231,7 +231,7 @@ def preaggregated(
 
     Parameters
     ----------
-    held
+    broadcast
         Inputs that lack axes of the data. They follow `staged` others.
     keys
         The group of each element, if there are groups.
@@ -239,20 +239,20 @@ def preaggregated(
         Kinds of devices.
     """
     if keys is not None:
-        return labelled_rows(accumulator, layout, keys, held, staged, kinds)
-    return factored_weights(accumulator, layout, held, staged) if held else None
+        return labelled_rows(accumulator, layout, keys, broadcast, staged, kinds)
+    return factored_weights(accumulator, layout, broadcast, staged) if broadcast else None
 
 
 def rows_of(
     accumulator: Accumulator,
     layout: Layout,
-    held: Sequence[BroadcastInput],
+    broadcast: Sequence[BroadcastInput],
     staged: int,
     keys: AnyKeys | None,
 ) -> Preaggregation:
     """Return the rows of a layout that planning has chosen to fold first; as `preaggregated`."""
     if isinstance(keys, Keys):
-        return LabelledRows.of(accumulator, layout, keys, held, staged)
-    made = FactoredWeights.of(accumulator, layout, held, staged)
+        return LabelledRows.of(accumulator, layout, keys, broadcast, staged)
+    made = FactoredWeights.of(accumulator, layout, broadcast, staged)
     assert made is not None
     return made

@@ -141,7 +141,7 @@ def first_of(
     they do; else one that keeps elements to choose some, for blocks have whole tiles of it alone.
     Else the one that has most accumulators: of others a block has those of all tiles that it meets.
     """
-    if not request.beside:
+    if not request.secondary:
         return request
 
     def weight(one: Request) -> tuple[bool, bool, bool, int]:
@@ -150,10 +150,10 @@ def first_of(
         size = one.accumulator(terms).nbytes * one.groups * one.outputs
         return one.streamed is not None, any(_windows(one)), keeps, size
 
-    alone = [replace(one, beside=()) for one in request.together]
+    alone = [replace(one, secondary=()) for one in request.all_requests]
     first = max((one for one in alone if not one.unasked), key=weight)
     others = tuple(one for one in alone if one is not first)
-    return replace(first, beside=others)
+    return replace(first, secondary=others)
 
 
 def refuse_other_windows(requests: Sequence[Request]) -> None:

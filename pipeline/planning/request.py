@@ -59,7 +59,7 @@ class Request:
     sources: tuple[Source, ...]
     """Aligned inputs."""
     options: Options
-    """Options without labels, weights and masks, which are in `grouping` and `held`."""
+    """Options without labels, weights and masks, which are in `grouping` and `broadcast`."""
     chosen: tuple[Axis, ...]
     """The selection along each axis."""
     reduced: tuple[int, ...]
@@ -68,7 +68,7 @@ class Request:
     """For each source how its elements are unpacked to values; None if they are values."""
     grouping: Grouping | None = None
     """The groups of elements that have the same label."""
-    held: tuple[BroadcastInput, ...] = ()
+    broadcast: tuple[BroadcastInput, ...] = ()
     """Inputs that lack axes of the sources: weights, then a mask."""
     keeping: bool = False
     """True if blocks keep all elements of an output, to choose some: decided by planning."""
@@ -82,7 +82,7 @@ class Request:
     """Names of all that were asked together, in order; empty if one was asked alone."""
     origins: tuple[str, ...] = ()
     """Paths and URLs of all that it is read from: labels, weights and masks, too."""
-    beside: tuple[Request, ...] = ()
+    secondary: tuple[Request, ...] = ()
     """The other questions: each has the same sources and the same selection."""
 
     @property
@@ -111,9 +111,9 @@ class Request:
         return 1 if self.grouping is None else self.grouping.count
 
     @property
-    def together(self) -> tuple[Request, ...]:
+    def all_requests(self) -> tuple[Request, ...]:
         """All questions that were asked together, this one first."""
-        return (self, *self.beside)
+        return (self, *self.secondary)
 
     def reads_again(self, *, fp64: bool = True) -> bool:
         """Tell if the data may be read more than once, by devices that have float64 or not."""
@@ -134,12 +134,13 @@ class Request:
     def _bind(self, fp64: bool) -> Bound:
         return bind(
             self.options.monoids,
-            [source.dtype for source in self.sources] + [one.values.dtype for one in self.held],
+            [source.dtype for source in self.sources]
+            + [one.values.dtype for one in self.broadcast],
             dtype=self.options.cast,
             fp64=fp64,
             ddof=self.options.ddof,
             exact=self.options.exact,
-            packings=(*self.packings, *(None for _ in self.held)),
+            packings=(*self.packings, *(None for _ in self.broadcast)),
             keyed=self.keys is not None,
             outputs=self.groups * self.outputs,
             keeping=self.keeping,
@@ -159,9 +160,11 @@ class Request:
     def preaggregated(self, layout: Layout, terms: Terms) -> Preaggregation | None:
         """Return the rows of elements that are folded first; None if elements are folded."""
         keys, staged = self.keys, len(self.sources)
-        if keys is None and not self.held:
+        if keys is None and not self.broadcast:
             return None
-        return preaggregated(self.accumulator(terms), layout, self.held, staged, keys, terms.kinds)
+        return preaggregated(
+            self.accumulator(terms), layout, self.broadcast, staged, keys, terms.kinds
+        )
 
     @cached_property
     def _bounds(self) -> dict[bool, Bound]:
@@ -208,8 +211,10 @@ def _turned(request: Request, turned: Sequence[int]) -> Request:
     if grouping is not None:
         keys = grouping.keys.reordered(lambda codes, axes: _along(codes, axes, orders))
         grouping = replace(grouping, keys=keys)
-    held = (replace(one, values=_along(one.values, one.axes, orders)) for one in request.held)
-    return replace(request, chosen=tuple(chosen), grouping=grouping, held=tuple(held))
+    broadcast = (
+        replace(one, values=_along(one.values, one.axes, orders)) for one in request.broadcast
+    )
+    return replace(request, chosen=tuple(chosen), grouping=grouping, broadcast=tuple(broadcast))
 
 
 def _along(values: np.ndarray, axes: tuple[int, ...], orders: Mapping[int, Taken]) -> np.ndarray:

@@ -14,7 +14,7 @@ from chunkfold.errors import AlignmentWarning, PlanError
 from chunkfold.grid import Axis
 from chunkfold.kernels import as_monoid
 from chunkfold.kernels.errors import MonoidError
-from chunkfold.planning.asked_labels import several, stands_beside
+from chunkfold.planning.asked_labels import names_coordinate, several
 from chunkfold.planning.broadcast_inputs import (
     BroadcastInput,
     mask_of,
@@ -46,7 +46,7 @@ from chunkfold.sources.source import Source
 from chunkfold.stores.addresses import NO_OPTIONS
 
 
-def asked(
+def resolve(
     source: Any, options: Options | Mapping[str, Options], *, by_position: bool = False
 ) -> Request:
     """Return a reduction that can be planned; labels are read, data are not, nor are stores listed.
@@ -82,7 +82,7 @@ def asked(
         requests = tuple(replace(one, questions=tuple(each)) for one in requests)
     if any(one.ledger_statistics for one in each.values()):
         requests = (*requests, statistics_of(requests[0]))
-    return replace(requests[0], beside=requests[1:]) if requests[1:] else requests[0]
+    return replace(requests[0], secondary=requests[1:]) if requests[1:] else requests[0]
 
 
 def _named(question: str) -> AbstractContextManager[None]:
@@ -155,7 +155,7 @@ def _of(sources: tuple[Source, ...], options: Options, seen: Named | None = None
         grouping_of(options, first, chosen, reduced)
         if options.by is not None or options.resample
         else None,
-        _held(options, first, chosen),
+        _inputs(options, first, chosen),
     )
     if not options.allow_empty and any(one.cells.size and not one.length for one in selected):
         _refuse_undefined(made)
@@ -180,7 +180,7 @@ def _of_arrays(arrays: DataArrays, options: Options) -> Request:
         reduced=tuple(sorted({*(axes[n] for n in made.reduced), *dropped})),
         packings=tuple(packing_of(one) if packed else None for one, packed in each),
         grouping=None if made.grouping is None else made.grouping.along(axes),
-        held=tuple(replace(one, axes=tuple(axes[n] for n in one.axes)) for one in made.held),
+        broadcast=tuple(replace(b, axes=tuple(axes[n] for n in b.axes)) for b in made.broadcast),
         data_arrays=arrays.selected(made.chosen),
     )
 
@@ -189,7 +189,7 @@ def _refuse_other_coordinates(options: Options, data: Source | DataArrays) -> No
     """See that labels, weights and masks have the coordinates of the data."""
     along = [("weights", options.weights), ("where", options.mask)]
     if options.by is not None:
-        each = several(options.by, partial(stands_beside, data))
+        each = several(options.by, partial(names_coordinate, data))
         along += (("by", one.of if isinstance(one, Bins) else one) for one in each)
     for what, given in along:
         refuse_other_coordinates(what, given, data)
@@ -247,7 +247,7 @@ def _paired(first: Source, known: Mapping[str, Stored], other: Source) -> Source
     return other if other.dims != first.dims else reordered(other, found.orders)
 
 
-def _held(options: Options, source: Named, chosen: Sequence[Axis]) -> tuple[BroadcastInput, ...]:
+def _inputs(options: Options, source: Named, chosen: Sequence[Axis]) -> tuple[BroadcastInput, ...]:
     """Read weights and a mask, if there are any."""
     found, stores = [], options.opening
     if options.weights is not None:

@@ -186,7 +186,7 @@ def _is_of_whole_outputs(own: Request, finer: Request) -> bool:
         for r in (own, finer)
     ):
         return False
-    return _every_element_has_a_key(finer) and _same_inputs(own.held, finer.held)
+    return _every_element_has_a_key(finer) and _same_inputs(own.broadcast, finer.broadcast)
 
 
 def _every_element_has_a_key(request: Request) -> bool:
@@ -196,13 +196,13 @@ def _every_element_has_a_key(request: Request) -> bool:
     )
 
 
-def _same_inputs(held: Sequence[BroadcastInput], others: Sequence[BroadcastInput]) -> bool:
-    return len(held) == len(others) and all(
+def _same_inputs(broadcast: Sequence[BroadcastInput], others: Sequence[BroadcastInput]) -> bool:
+    return len(broadcast) == len(others) and all(
         one.axes == other.axes
         and one.values.dtype == other.values.dtype
         and one.values.shape == other.values.shape
         and one.values.tobytes() == other.values.tobytes()
-        for one, other in zip(held, others, strict=True)
+        for one, other in zip(broadcast, others, strict=True)
     )
 
 

@@ -172,7 +172,7 @@ def question_keys(
     known = [one for one in listings if one is not None]
     blocks = StoredBlocks(questions[0].layout, request.sources, known)
     choosers = [how.choosers if isinstance(how, Folding) else () for how in questions]
-    each = zip(request.together, questions, choosers, strict=True)
+    each = zip(request.all_requests, questions, choosers, strict=True)
     return [QuestionKeys(one, how.layout, how.accumulator, blocks, own) for one, how, own in each]
 
 
@@ -231,7 +231,7 @@ class QuestionKeys:
                 self.layout.axes[n].lengths[first : last + 1].tobytes()
                 for n, (first, last) in zip(self.layout.kept, ends, strict=True)
             ]
-        told += [self._values(one.axes, one.values, reach) for one in self.request.held]
+        told += [self._values(one.axes, one.values, reach) for one in self.request.broadcast]
         if isinstance(self.request.keys, Keys):
             told.append(self.groups(block)[1])
         return hashed(*told).hex()
@@ -275,7 +275,7 @@ class QuestionKeys:
         edges = [] if own is None or isinstance(own, Keys) else [own.intervals]
         windows = [axis.window for axis in self.layout.axes]  # beside one with windows, others lack
         axes = windows, self.layout.reduced, own is not None
-        return canonical([FORMAT, axes, edges, [one.axes for one in request.held]]).encode()
+        return canonical([FORMAT, axes, edges, [one.axes for one in request.broadcast]]).encode()
 
     def _positions(self, reach: Slices) -> list[bytes]:
         """Return where elements stand among all, if the question reads that.

@@ -193,7 +193,7 @@ def _refuse_unkept(request: Request, listings: Sequence[Listing | None], terms: 
     """
     rounding = [
         one.name
-        for question in request.together
+        for question in request.all_requests
         for one in question.bound(fp64=terms.fp64).statistics
         if one.rounds
     ]

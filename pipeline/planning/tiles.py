@@ -267,7 +267,7 @@ def kernel_levels(
     options, (source, *others) = request.options, request.sources
     if not applies(PlanRule.DEVICE_LEVELS) or streamed.modes:  # of elements as they are
         return None
-    if others or request.held or request.keys is not None or layout.reduced or layout.gathers:
+    if others or request.broadcast or request.keys is not None or layout.reduced or layout.gathers:
         return None
     if len(options.monoids) > 1 or not terms.fp64 or options.skips:
         return None

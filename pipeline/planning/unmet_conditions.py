@@ -60,9 +60,9 @@ def unmet_leaves(
 
 def _conditions(request: Request, terms: Terms) -> list[Node]:
     """Return the trees that say which elements all questions leave out; none if one may not."""
-    parts = [part for one in request.together for part in one.accumulator(terms).components]
-    windows = any(axis.window for one in request.together for axis in one.chosen)
-    conditions = all(one.options.conditions for one in request.together)
+    parts = [part for one in request.all_requests for part in one.accumulator(terms).components]
+    windows = any(axis.window for one in request.all_requests for axis in one.chosen)
+    conditions = all(one.options.conditions for one in request.all_requests)
     dtypes = [request.options.cast, *(source.dtype for source in request.sources)]
     numbers = all(one is None or one.kind in "biuf" for one in dtypes)  # others have no such order
     if len(request.sources) != 1 or windows or not conditions or not numbers:

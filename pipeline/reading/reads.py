@@ -179,7 +179,7 @@ def reads_of(
     first, layout, found = work.first, work.first.layout, itertools.count()
     cut_axes = _cut_axes(work, output_box)
     indexed = first.accumulator.uses_index
-    placed = indexed or first.keys or first.held or first.choosers or work.folded_secondary
+    placed = indexed or first.keys or first.broadcast or first.choosers or work.folded_secondary
     whole_run = output_box.outputs == 1 and not placed
     in_turn = whole_run and all_in_turn(work)
     for leaf in output_box.leaves:

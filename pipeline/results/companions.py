@@ -14,8 +14,8 @@ from typing import Any
 from chunkfold.results.coordinates import (
     Auxiliary,
     Kept,
-    beside,
-    opened_beside,
+    auxiliary,
+    opened_neighbour,
     read_or_left_out,
 )
 from chunkfold.sources.neighbours import group_attributes
@@ -56,7 +56,7 @@ class Companions:
     def _comes(self, name: str, *, more: bool = False, averages: bool = False) -> bool:
         """Add an array and those that its attributes name; return True if the array exists."""
         if name not in self._found:
-            one = beside(self._kept, name, more=more, averages=averages)
+            one = auxiliary(self._kept, name, more=more, averages=averages)
             if one is not None and self._read:
                 one = read_or_left_out(self._kept, one)
             self._found[name] = one
@@ -93,7 +93,7 @@ class Companions:
     def _all_terms(self, given: str) -> str:
         """Keep a formula if all of its terms come along."""
         names = [name for _, names in _entries(given) for name in names]
-        there = all(beside(self._kept, name, more=True) for name in names)
+        there = all(auxiliary(self._kept, name, more=True) for name in names)
         return given if there and all(self._comes(name, more=True) for name in names) else ""
 
     def _mappings(self, given: str) -> str:
@@ -112,7 +112,7 @@ class Companions:
     def _is_horizontal(self, axis: str) -> bool:
         if _HORIZONTAL.fullmatch(axis):
             return True
-        found = opened_beside(self._kept, axis)
+        found = opened_neighbour(self._kept, axis)
         said = "" if found is None else str(found.attributes.get("standard_name"))
         return bool(_HORIZONTAL.fullmatch(said))
 

@@ -101,7 +101,7 @@ def _is_stored(cut: slice | np.ndarray) -> bool:
     return isinstance(cut, slice) and cut.step > 0
 
 
-def beside(
+def auxiliary(
     kept: Kept, name: str, *, more: bool = False, averages: bool = False
 ) -> Auxiliary | None:
     """Find an array beside a source that has no axes but some of those that are left.
@@ -110,7 +110,7 @@ def beside(
     the source has not, such as that of the two bounds of a cell; `averages` windows, of which the
     array's means are true.
     """
-    found = opened_beside(kept, name)
+    found = opened_neighbour(kept, name)
     if found is None:
         return None
     axes = found.axes_among(kept.names)
@@ -134,7 +134,7 @@ def beside(
     return Auxiliary(name, along, found, tuple(cuts), attributes, windows=tuple(windows))
 
 
-def opened_beside(kept: Kept, name: str) -> Neighbour | None:
+def opened_neighbour(kept: Kept, name: str) -> Neighbour | None:
     """Open an array beside a source; None, with a warning if one is there, if it is not to be read.
 
     Results are worth more.

@@ -145,7 +145,9 @@ class Results(Mapping[str, Result]):
             each = zip(layout.coarsened, called, strict=True)
             told["coarsen"] = {name or n: layout.axes[n].window for n, name in each}
         told |= {"where": " and ".join(wheres)} if wheres else {}
-        told |= {"weights": self.plan.request.held[0].name} if options.weights is not None else {}
+        told |= (
+            {"weights": self.plan.request.broadcast[0].name} if options.weights is not None else {}
+        )
         told |= {"by": self.plan.grouping.name} if self.plan.grouping else {}
         said = {key: value if value is True else str(value) for key, value in told.items()}
         names = self.names_of(reduced) if reduced else []

@@ -31,7 +31,7 @@ class AttemptCounts:
         self._done: set[tuple[TreeNode, int]] = set()
 
     @property
-    def told(self) -> Attempts:
+    def attempts(self) -> Attempts:
         """Return the counts of workers removed, of tasks begun again, and of late results."""
         return Attempts(tuple(self._stopped), self._again + self._repeated, len(self._late))
 

@@ -74,7 +74,7 @@ class BlockScheduler:
     @property
     def attempts(self) -> Attempts:
         """Return the counts of tasks that were begun more than once so far."""
-        return self._counts.told
+        return self._counts.attempts
 
     def hear(self, event: Event) -> None:
         """Pass a worker's event on; whoever reports is alive."""

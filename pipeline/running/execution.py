@@ -132,7 +132,7 @@ class Execution:
             source.check_unchanged()
         if work.scan.finds_extremes:
             found = (folded.extremes for _, folded in roots)
-            self._extremes = LeafExtremes.together((self._extremes, *found))
+            self._extremes = LeafExtremes.merged((self._extremes, *found))
         report = merge(folded.report for _, folded in roots)
         if len(self.schedulers) > 1:
             for source in plan.sources:
@@ -144,7 +144,7 @@ class Execution:
         self.report = report
         if plan is self.plan:
             warn_of_laws(self.report.laws)
-        others = plan.together[1:]
+        others = plan.all_plans[1:]
         wholes = [*self._combined_beside(others, roots)]
         if streaming is None:
             wholes.insert(0, (plan, whole_of_first(plan, roots)))

@@ -22,7 +22,7 @@ from chunkfold.ledger.ledger import Ledger
 from chunkfold.ledger.segments import DamagedError, NewEntry
 from chunkfold.ledger.stored_partials import partials_in, stored_arrays
 from chunkfold.planning.aligned_runs import LeafGrids
-from chunkfold.planning.block_elements import elements_told
+from chunkfold.planning.block_elements import elements_text
 from chunkfold.planning.block_outputs import BlockOutputs, reached_tiles
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.found_partials import PartialFinder
@@ -221,7 +221,7 @@ class KeptBlocks:
                 printable(self._plan.name),
                 f"{', '.join(one.name for one in statistics)} of [{place}]",
                 int(self._elements[tiles, parts].sum()) * itemsize,
-                elements_told(question.blocks, block),
+                elements_text(question.blocks, block),
             )
             made.append(entry)
         return made

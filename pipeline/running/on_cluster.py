@@ -75,9 +75,9 @@ class OnCluster:
         """Ask every worker for its device; see `DeviceWorkers.ask`."""
         return self._workers.ask(self.watch, codecs)
 
-    def there(self) -> dict[str, Any]:
+    def joined_workers(self) -> dict[str, Any]:
         """Ask the scheduler who has joined: what it knows of each, by address."""
-        return self._workers.there()
+        return self._workers.joined_workers()
 
     @staticmethod
     def _answer() -> float:

@@ -63,7 +63,7 @@ def ready(asked: Request | Plan, client: Client | None) -> Ready:
         workers = backend.workers(codecs_to_measure(request))
         plan = replace(planned(workers.terms), device=workers.devices[0])
         if plan.options.variant is not None:  # that workers would refuse, each by itself
-            for device, one in itertools.product(workers.devices, plan.together):
+            for device, one in itertools.product(workers.devices, plan.all_plans):
                 forced(device, one.accumulator, plan.options.variant)
         return Ready(run, plan, backend, workers.devices)
     except BaseException:

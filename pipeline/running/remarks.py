@@ -38,7 +38,7 @@ def warn_user(remarks: Iterable[Warning]) -> None:
         warn_caller(one)
 
 
-def skipped_told(skipped: Skipped, elements: int) -> Iterator[SkippedWarning]:
+def skipped_warnings(skipped: Skipped, elements: int) -> Iterator[SkippedWarning]:
     """Say how much was left out, of how many elements, and the first chunk of it."""
     if skipped:
         yield SkippedWarning(
@@ -47,7 +47,7 @@ def skipped_told(skipped: Skipped, elements: int) -> Iterator[SkippedWarning]:
         )
 
 
-def waits_told(requests: Requests) -> Iterator[ServerWarning]:
+def wait_warnings(requests: Requests) -> Iterator[ServerWarning]:
     """Say how often servers asked for a pause, and of how many seconds at most."""
     if asked := requests.waits:
         yield ServerWarning(
@@ -56,7 +56,7 @@ def waits_told(requests: Requests) -> Iterator[ServerWarning]:
         )
 
 
-def memory_told(devices: Iterable[DeviceReport]) -> Iterator[ShortMemoryWarning]:
+def memory_warnings(devices: Iterable[DeviceReport]) -> Iterator[ShortMemoryWarning]:
     """Say which devices had less memory left than planned."""
     for one in devices:
         if one.smaller > 1:
@@ -66,7 +66,7 @@ def memory_told(devices: Iterable[DeviceReport]) -> Iterator[ShortMemoryWarning]
             )
 
 
-def nan_told(answers: Mapping[str, Answer], flag: str) -> Iterator[NaNWarning]:
+def nan_warnings(answers: Mapping[str, Answer], flag: str) -> Iterator[NaNWarning]:
     """Say which results are NaN because elements are, and which option ignores those."""
     for why, since in ((True, ""), (None, ", perhaps")):
         names = [

@@ -15,7 +15,13 @@ from chunkfold.printable import printable
 from chunkfold.results.results import Results
 from chunkfold.running.answers import Answer
 from chunkfold.running.execution import Execution
-from chunkfold.running.remarks import memory_told, nan_told, skipped_told, waits_told, warn_user
+from chunkfold.running.remarks import (
+    memory_warnings,
+    nan_warnings,
+    skipped_warnings,
+    wait_warnings,
+    warn_user,
+)
 from chunkfold.running.tally import Tally
 from chunkfold.stores.requests import Requests
 from chunkfold.tracebacks import traceback_cut
@@ -186,15 +192,15 @@ class Run:
 
     def _remarks(self, flag: str) -> Iterator[Warning]:
         yield from self.plan.unshown(self.missing, self._execution.report.missed)
-        yield from waits_told(self.requests)
-        yield from memory_told(self._execution.report.devices.values())
-        yield from nan_told(self._execution.answers, flag)
+        yield from wait_warnings(self.requests)
+        yield from memory_warnings(self._execution.report.devices.values())
+        yield from nan_warnings(self._execution.answers, flag)
 
     def _warn(self) -> None:
         """Warn of what results do not show, once."""
         if not self._warned:
             self._warned = True
-            skipped = skipped_told(self.skipped, self.plan.layout.elements)
+            skipped = skipped_warnings(self.skipped, self.plan.layout.elements)
             warn_user([*self._remarks("skipna=True"), *skipped])
 
     @property

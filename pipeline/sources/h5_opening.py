@@ -107,7 +107,7 @@ def _refuse_group(group: Any) -> None:
     raise SourceError(f"{group.file.filename}: is an HDF5 group, not an array; its arrays: {named}")
 
 
-def beside_dataset(source: H5Source, name: str) -> AnyArray | None:
+def neighbour_dataset(source: H5Source, name: str) -> AnyArray | None:
     """Return a dataset of the group that another is in, as an array of zarr's; None if none is.
 
     As in netCDF, a name that the group lacks is looked up in the groups above it.

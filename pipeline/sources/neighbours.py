@@ -20,7 +20,7 @@ from chunkfold.sources.h5_source import H5Source
 from chunkfold.sources.joined_neighbours import joined_neighbour
 from chunkfold.sources.joined_values import common_attributes
 from chunkfold.sources.neighbour_array import Neighbour, array_in_memory
-from chunkfold.sources.opening import open_beside
+from chunkfold.sources.opening import open_neighbour
 from chunkfold.sources.reordered_source import ReorderedSource
 from chunkfold.sources.source import Source
 from chunkfold.sources.zarr_source import ZarrSource
@@ -50,7 +50,7 @@ def neighbour(source: Source, name: str) -> Neighbour | None:
     given = source.labelled if isinstance(source, DaskSource) else getattr(source, "array", None)
     if is_of_xarray(given):
         return coordinate_of_xarray(given, name)
-    found = open_beside(source, name)
+    found = open_neighbour(source, name)
     return None if found is None else Neighbour(name, found)
 
 

@@ -18,8 +18,8 @@ from chunkfold.sources.array_source import array_source
 from chunkfold.sources.bounded_reads import bounded
 from chunkfold.sources.dask_source import dask_source, is_dask
 from chunkfold.sources.h5_opening import (
-    beside_dataset,
     given_dataset,
+    neighbour_dataset,
     open_dataset,
     open_datasets,
 )
@@ -32,10 +32,10 @@ from chunkfold.sources.zarr_groups import Member, members_of, open_as_it_is
 from chunkfold.sources.zarr_source import ZarrSource
 from chunkfold.stores.addresses import (
     NO_OPTIONS,
-    beside,
     is_packed,
     local_path,
     located,
+    neighbour_address,
     on_disk,
     refuse_options,
     within,
@@ -178,7 +178,7 @@ def open_each(source: Any, options: StorageOptions = NO_OPTIONS) -> list[Source 
     return found
 
 
-def open_beside(source: Source, name: str) -> AnyArray | None:
+def open_neighbour(source: Source, name: str) -> AnyArray | None:
     """Open an array of the group that a source is in; None if there is none of that name.
 
     Nobody named it: it is one only if all that can come of decoding it is data.
@@ -203,13 +203,13 @@ def open_beside(source: Source, name: str) -> AnyArray | None:
 
 def _beside(source: Source, name: str) -> AnyArray | zarr.Group | None:
     if isinstance(source, H5Source):
-        return beside_dataset(source, name)
+        return neighbour_dataset(source, name)
     if not isinstance(source, ZarrSource):
         return None
     array, address = source.array, source.local_path or source.address or ""
     if array.path:
         return open_as_it_is(array.store, str(PurePosixPath(array.path).parent / name))
-    if not (place := beside(address, name)):
+    if not (place := neighbour_address(address, name)):
         return None
     store, inner = located(place, source.options)
     return open_as_it_is(store, inner)

@@ -21,7 +21,7 @@ from zarr.storage import ObjectStore
 
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.zarr_arrays import AnyArray
-from chunkfold.stores.addresses import beside, last_of, located
+from chunkfold.stores.addresses import last_of, located, neighbour_address
 from chunkfold.stores.guarded_stores import METADATA, careful
 from chunkfold.stores.remote import RemoteObjects
 
@@ -179,7 +179,7 @@ def groups_above(
         if inner:
             place = PurePosixPath(*inner[-up:])
         else:
-            place, address = last_of(address) / place, beside(address, "").rstrip("/")
+            place, address = last_of(address) / place, neighbour_address(address, "").rstrip("/")
         if up > len(inner) if inner else not address:
             return
         try:

@@ -66,11 +66,13 @@ def below(address: str, other: str) -> str:
     return _parts(other)[1][len(_parts(address)[1]) :].strip("/")
 
 
-def beside(address: str, name: str) -> str:
-    """Return the address of what has a name where an address lies; empty if that is nowhere.
+def neighbour_address(address: str, name: str) -> str:
+    """Return the address of a name in the group that an address is in; empty if it is in none.
 
-    >>> beside("s.zarr/air", "lat"), beside("reference://air::refs.json", "lat"), beside("a", "b")
-    ('s.zarr/lat', 'reference://lat::refs.json', '')
+    >>> neighbour_address("s.zarr/air", "lat"), neighbour_address("a", "b")
+    ('s.zarr/lat', '')
+    >>> neighbour_address("reference://air::refs.json", "lat")
+    'reference://lat::refs.json'
     """
     caches, place, outer = _parts(address)
     folder, slash, _ = place.rstrip("/").rpartition("/")

@@ -42,7 +42,7 @@ def combine(owned: WorkerDevice, worker: str, work: Work, parts: Sequence[Folded
     report = merge([*(part.report for part in parts), Report(0, {owned.device.identity: own})])
     extremes = None
     if work.scan.finds_extremes:
-        extremes = LeafExtremes.together(part.extremes for part in parts)
+        extremes = LeafExtremes.merged(part.extremes for part in parts)
     return Folded(partials, report, groups=groups, secondary=secondary, extremes=extremes)
 
 

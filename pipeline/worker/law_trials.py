@@ -37,7 +37,7 @@ def try_on_data(owned: WorkerDevice, work: Work, number: int, block: Block) -> M
     if not doubted:
         return {}
     with owned.trying:  # other blocks of the run wait for the verdict
-        if tried_as in owned.tried or (data := _some_data(work, question.held, block)) is None:
+        if tried_as in owned.tried or (data := _some_data(work, question.broadcast, block)) is None:
             return {}
         present = _present(data, accumulator.packings)
         if present is None:
@@ -58,7 +58,7 @@ def _of_nan(accumulator: Accumulator, data: Sequence[np.ndarray]) -> str:
 
 
 def _some_data(
-    work: Work, held: Sequence[BroadcastInput], block: Block
+    work: Work, broadcast: Sequence[BroadcastInput], block: Block
 ) -> Sequence[np.ndarray] | None:
     """Return elements of the first stored chunk of a block; None if it has none."""
     layout = work.first.layout
@@ -82,7 +82,7 @@ def _some_data(
             for source in work.scan.sources:
                 arrays.append(np.empty(list(map(len, within)), source.dtype))
                 read_region(source, region, arrays[-1])
-            arrays += [one.at(list(map(_selected, pieces, within))) for one in held]
+            arrays += [one.at(list(map(_selected, pieces, within))) for one in broadcast]
             return [array.reshape(-1) for array in arrays]
     return None
 

@@ -65,7 +65,7 @@ class PerThread:
         self._able = (
             self._readers <= MOST_THREADS
             and first.keys is None
-            and not first.held
+            and not first.broadcast
             and not first.choosers
             and not work.folded_secondary
             and owned.device.unified_memory

@@ -68,8 +68,8 @@ def explained_for(plan: Plan, device: Device | str | None) -> list[Reason]:
     if because:
         found.append(Reason("decoding", f"on the {'device' if used else 'host'}", because))
     looks = list(_looks(plan, Work.of("", plan), on))
-    for one in plan.asked:
-        own = _of_question(plan, one) if plan.request.beside else []
+    for one in plan.asked_plans:
+        own = _of_question(plan, one) if plan.request.secondary else []
         for look in (look for look in looks if look.name == one.request.question):
             own += _of_look(look, on)
         found += dict.fromkeys(own)
@@ -89,7 +89,7 @@ def _of_question(plan: Plan, one: Plan) -> list[Reason]:
     question, name = one.questions[0], one.request.question
     if not isinstance(question, RolledUp):
         return [Reason("question", name, "each fold takes in what is read")]
-    finer = plan.together[question.roll_up.finer].request.question
+    finer = plan.all_plans[question.roll_up.finer].request.question
     return [
         Reason("question", name, f"made of what {finer} keeps: no kernel reads elements for it")
     ]
@@ -131,7 +131,7 @@ def _device(plan: Plan, device: Device | str | None) -> Device:
 def _looks(plan: Plan, first: Work, device: Device) -> Iterator[_Look]:
     """Yield the choices of kernels on a device, as its blocks make them."""
     buffer_bytes = min(plan.scan.leaf_bytes, device.max_alloc_bytes)
-    for one, question in zip(plan.together, first.questions, strict=True):
+    for one, question in zip(plan.all_plans, first.questions, strict=True):
         if isinstance(question, RolledUp):
             continue
         secondary = partial(_secondary_kinds, first.alone(question))

@@ -160,7 +160,7 @@ class QuestionFolds:
     ) -> None:
         self._owned, self._queue, self._combine = owned, queue, combine
         self._question, self._variant = question, variant
-        self._broadcast = [_uploaded(one, owned.opened) for one in question.held]
+        self._broadcast = [_uploaded(one, owned.opened) for one in question.broadcast]
         self._of_labels: DeviceKeys | None = None
         self._numbering: Numbering | None = None
         if isinstance(question.keys, Keys):

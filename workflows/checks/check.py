@@ -90,7 +90,7 @@ def check(
     archive = archive_at(source, arrays=arrays, limits=limits, fail_on=fail_on, ignore=ignore,
                          ledger=ledger, trust_ledger=trust_ledger)  # fmt: skip
     given: Any = {"memory": memory, "client": client, "on_event": on_event}
-    return archive.told([archive.look_at(one, **given) for one in archive.members])
+    return archive.soundness([archive.look_at(one, **given) for one in archive.members])
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class Archive:
             findings=(*found, *more),
         )
 
-    def told(self, looked_at: Sequence[CheckedArray]) -> Soundness:
+    def soundness(self, looked_at: Sequence[CheckedArray]) -> Soundness:
         """Return all findings: those in arrays that were looked at, and those of the group."""
         found = [finding for one in looked_at for finding in one.findings]
         for name, said in self.consolidated:

@@ -16,7 +16,7 @@ from chunkfold.bad_chunks import Skipped
 from chunkfold.events import OnEvent
 from chunkfold.kernels import Monoid, Packing, as_monoid, is_defined
 from chunkfold.planning.options import Options
-from chunkfold.planning.resolve import asked
+from chunkfold.planning.resolve import resolve
 from chunkfold.sources.source import Source
 from chunkfold.workflows.checks.finding_kinds import FindingKind
 
@@ -125,7 +125,7 @@ def chunk_statistics(
     each: Any = Options([*own, *([] if unpacked else kept)], **given)
     if unpacked:
         each = {_OWN: each, _KEPT: Options(kept, mask_and_scale=True, **given)}
-    run = submit(asked([source], each), client=client, on_event=on_event)
+    run = submit(resolve([source], each), client=client, on_event=on_event)
     results = run.result()
     every = {**results[_OWN], **results[_KEPT]} if unpacked else results
     found = {name: np.asarray(value) for name, value in every.items()}

@@ -17,7 +17,7 @@ from chunkfold.errors import MonoidError, PlanError
 from chunkfold.kernels import Monoid, as_monoid, is_defined
 from chunkfold.ledger.segments import DamagedError
 from chunkfold.ledger.stored_partials import partials_in
-from chunkfold.planning.block_elements import box_told
+from chunkfold.planning.block_elements import box_of_text
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.found_partials import PartialFinder
 from chunkfold.planning.plan import Plan
@@ -189,7 +189,7 @@ class KnownArray:
                 when = int(note.written.timestamp() * 1e9)
                 latest[note.elements] = max(when, latest.get(note.elements, 0))
         for elements, when in latest.items():
-            region = box_told(self.keys.blocks, elements)
+            region = box_of_text(self.keys.blocks, elements)
             box = None if region is None else chunks_of(self.source, region)
             if box is not None:
                 yield box, modified[box] > when

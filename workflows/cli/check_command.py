@@ -138,7 +138,7 @@ def check_command(
         for one in archive.members:
             with run_progress(err, quiet=quiet) as watch:
                 looked_at.append(archive.look_at(one, memory=memory, client=client, on_event=watch))
-        found = archive.told(looked_at)
+        found = archive.soundness(looked_at)
         if as_json:
             click.echo(json_text(found.to_dict()))
         else:

@@ -103,7 +103,7 @@ def diff_command(
             for path in groups.pairs:
                 with run_progress(err, quiet=quiet) as watch:
                     arrays.append(groups.compared(path, client=client, on_event=watch))
-            found = groups.told(arrays)
+            found = groups.difference(arrays)
         if as_json:
             if isinstance(found, Difference):
                 click.echo(json_text(difference_json(found)))

@@ -10,7 +10,7 @@ from chunkfold.api import plan
 from chunkfold.cluster.joining import connect
 from chunkfold.cluster.local_cluster import chosen_devices
 from chunkfold.planning.option_values import Section
-from chunkfold.planning.resolve import asked
+from chunkfold.planning.resolve import resolve
 from chunkfold.planning.workers import THREADS, posts
 from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.cli import common_options, reduction_options
@@ -68,7 +68,7 @@ def plan_command(
       chunkfold plan 'years/*.zarr/t2m' --concatenate time --op mean --axis time
       chunkfold plan store.zarr/temperature --op std --source --device pocl > std.cl
     """
-    request = asked(
+    request = resolve(
         reduction_options.opened(sources, joined), reduction_options.questions_from(asks, reduction)
     )
     if scheduler is None:

@@ -14,7 +14,7 @@ from chunkfold.outputs.output_places import refuse_origins, refuse_overlaps
 from chunkfold.outputs.outputs import check_output
 from chunkfold.planning.option_values import Section
 from chunkfold.planning.request import Request
-from chunkfold.planning.resolve import asked
+from chunkfold.planning.resolve import resolve
 from chunkfold.results.density import step_of
 from chunkfold.running.run import Run
 from chunkfold.units import size_text
@@ -131,7 +131,7 @@ def reduce_command(
       chunkfold reduce store.zarr/temperature --scheduler tcp://10.0.0.1:8786
     """
     # Bad input is found before a cluster is started for it.
-    request = asked(
+    request = resolve(
         reduction_options.opened(sources, joined), reduction_options.questions_from(asks, reduction)
     )
     opened, on_bad_chunk = request.sources, request.options.on_bad_chunk
@@ -204,7 +204,7 @@ def _tell(run: Run) -> None:
 def _groups(run: Run) -> dict[str, Any]:
     """Return the labels of groups as they are printed: of several each by its name."""
     found: dict[str, Any] = {}
-    for plan in run.plan.asked:
+    for plan in run.plan.asked_plans:
         name = plan.request.question
         called = f"groups of {name}" if name else "groups"
         groups = None if plan.grouping is None else plan.grouping.groups
@@ -217,7 +217,7 @@ def _groups(run: Run) -> dict[str, Any]:
 
 def _check_results(output: str, request: Request, *, overwrite: bool) -> None:
     """Find out before the work starts whether all results can be written."""
-    for one in request.together:
+    for one in request.all_requests:
         check_writing(output, one.options, overwrite=overwrite)
         refuse_taken_names(output, one)
 

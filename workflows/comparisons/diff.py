@@ -17,7 +17,7 @@ from chunkfold.kernels.catalogue.mixed_dtypes import are_mixed
 from chunkfold.planning.option_table import Keywords
 from chunkfold.planning.options import Options
 from chunkfold.planning.request import Request
-from chunkfold.planning.resolve import asked
+from chunkfold.planning.resolve import resolve
 from chunkfold.selections import Selection
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.opening import open_source
@@ -156,7 +156,7 @@ def comparison(a: Any, b: Any, within: Tolerance = EXACTLY, **options: Unpack[Ke
         with suppress(TypeError):  # planning says that no dtype holds both
             common = np.result_type(*values)
     ops = [*counted_and_first(within, common), *measures]
-    return asked(pair, Options(ops, **options), by_position=True)
+    return resolve(pair, Options(ops, **options), by_position=True)
 
 
 def compared(

@@ -130,7 +130,7 @@ class GroupPair:
             return ComparedArray(path, reason=str(error), unread=True)
         return ComparedArray(path, found, differs=not found.equal)
 
-    def told(self, arrays: list[ComparedArray]) -> GroupDifference:
+    def difference(self, arrays: list[ComparedArray]) -> GroupDifference:
         """Return what was found in all of them."""
         return GroupDifference(self.names, self.only, tuple(arrays))
 
@@ -165,7 +165,7 @@ def diff_groups(
         raise PlanError(
             "these are two arrays, not groups: chunkfold.workflows.comparisons.diff compares them"
         )
-    return found.told(
+    return found.difference(
         [found.compared(path, client=client, on_event=on_event) for path in found.pairs]
     )
 

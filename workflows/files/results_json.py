@@ -47,7 +47,7 @@ def _groups_of_each(plan: Plan) -> dict[str, Any]:
     """Name them for every question, by its name, if there are several."""
     if not plan.request.questions:
         return groups_json(plan)
-    found = {one.request.question: groups_json(one).get("groups") for one in plan.asked}
+    found = {one.request.question: groups_json(one).get("groups") for one in plan.asked_plans}
     return {"groups": {name: groups for name, groups in found.items() if groups is not None}}
 
 
@@ -102,7 +102,7 @@ def event_json(event: Event) -> dict[str, Any]:
 def run_facts(run: Run) -> dict[str, Any]:
     """Describe a run that has ended, but for sources and results."""
     return {
-        "rounding": [name for one in run.plan.asked for name in one.rounding],
+        "rounding": [name for one in run.plan.asked_plans for name in one.rounding],
         "elements": run.plan.layout.elements,
         "skipped": skipped_json(run.skipped),
         "requests": asdict(run.requests),
@@ -126,7 +126,7 @@ def ledger_json(report: LedgerReport) -> dict[str, Any]:
 def plan_json(plan: Plan) -> dict[str, Any]:
     """Describe a plan for machines; sizes are bytes."""
     layout, several = plan.layout, plan.request.questions
-    asked = {"questions": {one.request.question: _question_json(one) for one in plan.asked}}
+    asked = {"questions": {one.request.question: _question_json(one) for one in plan.asked_plans}}
     return {
         "sources": [
             {

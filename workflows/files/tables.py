@@ -14,7 +14,7 @@ import numpy as np
 from chunkfold.errors import PlanError
 from chunkfold.printable import printable
 from chunkfold.results.coordinate import Coordinate
-from chunkfold.results.coordinates import Kept, beside, read_or_left_out
+from chunkfold.results.coordinates import Kept, auxiliary, read_or_left_out
 from chunkfold.results.results import Results
 
 _TIMES = ("s", "ms", "us", "ns")
@@ -160,7 +160,7 @@ def _place_of_groups(one: Results) -> int:
 def _coordinate(kept: Kept, axis: int) -> np.ndarray | None:
     """Return the values of an axis's coordinate, as far as selected; None if it has none."""
     name = kept.names[axis]
-    found = None if name not in kept.along else beside(kept, str(name), averages=True)
+    found = None if name not in kept.along else auxiliary(kept, str(name), averages=True)
     read = None if found is None else read_or_left_out(kept, found)
     return None if read is None else Coordinate.of(read).values
 

@@ -49,14 +49,14 @@ class Image:
         return types.index("channel") if "channel" in types else None
 
     @property
-    def beside(self) -> dict[str, Any]:
-        """The metadata beside it that tell of channels and labels, as version 0.5 has them."""
+    def group_metadata(self) -> dict[str, Any]:
+        """The metadata of its group about channels and labels, as version 0.5 has them."""
         found = {} if self.level is None else self.level.group
         said = {key: found[key] for key in _OF_IMAGE if isinstance(found.get(key), Mapping)}
         return {key: _without_version(one) for key, one in said.items()}
 
     @property
-    def told(self) -> dict[str, Any]:
+    def multiscale(self) -> dict[str, Any]:
         """The metadata of all its levels: names, axes, transformations."""
         found = {} if self.level is None else _without_version(self.level.image)
         name = {"name": self.name} if self.name and "name" not in found else {}
@@ -119,7 +119,7 @@ def element_size(source: Source, axes: Sequence[int]) -> tuple[float, str | None
         return None
     try:
         image = image_of(source)
-        of_all = image.told.get("coordinateTransformations")
+        of_all = image.multiscale.get("coordinateTransformations")
         above = placing_of(source.name, of_all, len(source.shape))
     except PlanError:
         return None
@@ -208,7 +208,7 @@ def multiscale(
     for path, factors in levels:
         placed = image.placing.coarser(factors).transforms
         datasets.append({"path": path, "coordinateTransformations": placed})
-    return {**image.told, "datasets": datasets, "type": method, "metadata": dict(told)}
+    return {**image.multiscale, "datasets": datasets, "type": method, "metadata": dict(told)}
 
 
 def beside_images(attributes: Mapping[str, Any]) -> dict[str, Any]:

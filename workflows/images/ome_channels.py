@@ -30,7 +30,7 @@ def apart(image: Image, shape: Sequence[int]) -> list[int]:
 
     That is where one channel is all, in images of labels, and where windows are given.
     """
-    own, said = image.channel_axis, image.beside
+    own, said = image.channel_axis, image.group_metadata
     if own is None or shape[own] < 2 or "image-label" in said:
         return []
     given = said.get("omero", {}).get("channels")
@@ -54,7 +54,7 @@ def shown(
     viewer lets one choose from is that of the elements; of integers of 16 bits at most that of the
     dtype.
     """
-    said, streamed = image.beside, request.streamed
+    said, streamed = image.group_metadata, request.streamed
     if (streamed is not None and streamed.modes) or "image-label" in said:
         return said
     own = image.channel_axis
@@ -126,7 +126,7 @@ def with_windows(
     joined = [rows[0].min(1), rows[1].max(1), rows[2].min(1), rows[3].max(1)]
     each = np.broadcast_to(np.stack(joined, axis=1), (count, 4)).tolist()
     windows = [dict(zip(_WINDOW, map(_plain, one), strict=True)) for one in each]
-    omero = dict(image.beside.get("omero", {}))
+    omero = dict(image.group_metadata.get("omero", {}))
     given = omero.get("channels")
     if not isinstance(given, list) or len(given) != count:
         given = [{}] * count
@@ -134,7 +134,7 @@ def with_windows(
         {**_channel(image, n, window, count), **one, "window": window}
         for n, (one, window) in enumerate(zip(given, windows, strict=True))
     ]
-    return {**image.beside, "omero": {**omero, "channels": channels}}
+    return {**image.group_metadata, "omero": {**omero, "channels": channels}}
 
 
 def _one(each: Mapping[str, Any], number: int) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def projected(results: Results) -> dict[str, Any]:
         axes = [{**image.axes[n], **({"name": name} if name else {})} for n, name in each]
         if not (whole and are_axes_of_image(axes)):
             return {}
-        of_all = image.told.get("coordinateTransformations")
+        of_all = image.multiscale.get("coordinateTransformations")
         above = None if of_all is None else placing_of(source.name, of_all, len(source.shape))
     except PlanError as error:
         told = f"OME-Zarr metadata of results are left out: {error}"
@@ -81,7 +81,7 @@ def _steps(results: Results, number: int) -> tuple[float, float] | None:
 
 def _beside(results: Results, image: Image) -> dict[str, Any]:
     kinds = {quantity_of(op).kind for op in results}
-    said = image.beside if kinds <= {*ON_SCALE} else {}
+    said = image.group_metadata if kinds <= {*ON_SCALE} else {}
     same = all(one.dtype == results.source.dtype for one in results.values())
     if not (same and kinds == {QuantityKind.ELEMENT}):
         said.pop("image-label", None)

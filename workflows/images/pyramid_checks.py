@@ -64,7 +64,7 @@ def refuse_no_labels(request: Request) -> None:
             f"{source.dtype}{' and is unpacked' if any(request.packings) else ''}: use op='mean'"
         )
     given = {
-        "where": request.held or options.where is not None,
+        "where": request.broadcast or options.where is not None,
         "initial": options.initial is not None,
         "on_bad_chunk='skip'": options.skips,
         "skipna": options.skipna,

@@ -14,7 +14,7 @@ from chunkfold.outputs.staging_folder import question_of
 from chunkfold.planning.option_table import Keywords, Op
 from chunkfold.planning.options import options_of
 from chunkfold.planning.request import Request, Streamed
-from chunkfold.planning.resolve import asked
+from chunkfold.planning.resolve import resolve
 from chunkfold.planning.span_keys import component_ids
 from chunkfold.sources.opening import open_node, open_source
 from chunkfold.sources.source import Source
@@ -84,7 +84,7 @@ class Pyramid:
             (self.op, self.factors, self.paths, self.request.streamed),
             component_ids(self.request.bound().accumulator),
             (options.ddof, options.min_count, options.initial, options.on_bad_chunk),
-            [(one.axes, one.values) for one in self.request.held],
+            [(one.axes, one.values) for one in self.request.broadcast],
         )
 
     @property
@@ -132,7 +132,7 @@ def plan_pyramid(
         each[CHANNELS] = options_of(
             ["min", "max"], {**_whatever_is_left(opened, options), "axis": axes}
         )
-    request = asked(opened, each if len(each) > 1 else given)
+    request = resolve(opened, each if len(each) > 1 else given)
     (name,) = request.options.names
     if modes:
         refuse_no_labels(request)

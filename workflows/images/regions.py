@@ -18,7 +18,7 @@ from chunkfold.planning.group_keys import Keys, LabelCodes
 from chunkfold.planning.grouping import Grouping
 from chunkfold.planning.options import Options
 from chunkfold.planning.request import Request
-from chunkfold.planning.resolve import asked
+from chunkfold.planning.resolve import resolve
 from chunkfold.sources.any_labels import GroupsOfLabel
 from chunkfold.sources.label_numbers import narrow, numbered
 from chunkfold.sources.labels import GivenLabels
@@ -251,7 +251,7 @@ def _request(
     )
     keys = Keys.of([LabelCodes(made.along, codes, len(labels))])
     groups = GroupsOfLabel(labels, made.labels.name, "label")
-    return replace(asked(made.image, options), grouping=Grouping(keys, (groups,)))
+    return replace(resolve(made.image, options), grouping=Grouping(keys, (groups,)))
 
 
 def _of_regions(made: Measuring, results: Mapping[str, Any], count: int) -> dict[str, np.ndarray]:

@@ -22,7 +22,7 @@ from chunkfold.outputs.outputs import check_output, check_writable
 from chunkfold.planning.options import Options
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.request import Request
-from chunkfold.planning.resolve import asked
+from chunkfold.planning.resolve import resolve
 from chunkfold.printable import printable
 from chunkfold.results.results import Results
 from chunkfold.running.run import Run
@@ -78,7 +78,7 @@ def check_job(job: Job, left_out: dict[str, str] | None = None) -> dict[str, Req
     options, wrong, requests = job.options, [], {}
     for key, source in sources.items():
         try:
-            requests[key] = asked(source, options)
+            requests[key] = resolve(source, options)
         except PlanError as error:
             name = "" if source.name in str(error) else f"{source.name}: "
             wrong.append(f"{name}{error}; or leave it out: exclude = [{key!r}]")
@@ -96,7 +96,7 @@ def check_job(job: Job, left_out: dict[str, str] | None = None) -> dict[str, Req
         _refuse_clashes([name] if name else one.names, sources)
         check_writing(job.output.path, one, overwrite=job.output.overwrite)
     for request in requests.values():
-        for each in request.together:
+        for each in request.all_requests:
             refuse_taken_names(job.output.path, each)
     check_output(manifest_path(job), (".json",), overwrite=True)
     if job.output.report is not None:

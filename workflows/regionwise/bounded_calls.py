@@ -108,7 +108,7 @@ class _Threads:
 class _Workers:
     def __init__(self, client: Any) -> None:
         self._cluster, self._name = OnCluster(client), f"calls-{uuid.uuid4().hex[:12]}"
-        workers = self._cluster.there().values()
+        workers = self._cluster.joined_workers().values()
         self.most = 2 * max(1, sum(each["nthreads"] for each in workers))
 
     def begin(self, call: Callable[[], None]) -> Future[None]:

@@ -22,7 +22,7 @@ from chunkfold.outputs.outputs import check_output
 from chunkfold.planning.option_table import Keywords, Op
 from chunkfold.planning.options import Options
 from chunkfold.planning.request import Request
-from chunkfold.planning.resolve import asked
+from chunkfold.planning.resolve import resolve
 from chunkfold.results.attributes import carried_attributes
 from chunkfold.results.quantities import Quantity
 from chunkfold.sources.axis_names import AxisOption, axis_numbers, normalized_axes
@@ -130,7 +130,7 @@ def measuring(
     # Else the mean of short floats would be rounded to one.
     options["dtype"] = "float64" if value.kind == "f" and way != "percentiles" else None
     options["axis"] = other_axes(found, channels)
-    return asked(found, Options(ops, **options))
+    return resolve(found, Options(ops, **options))
 
 
 def measured(
@@ -275,7 +275,7 @@ def apply(
 
 def _described(image: Image, beside: Mapping[str, Any], made: Path | StorePath) -> None:
     """Write the metadata of an image of one level into its group."""
-    said = {key: one for key, one in image.told.items() if key not in ("type", "metadata")}
+    said = {key: one for key, one in image.multiscale.items() if key not in ("type", "metadata")}
     level = {"path": "0", "coordinateTransformations": image.placing.transforms}
     ome = {"version": VERSION, **beside, "multiscales": [{**said, "datasets": [level]}]}
     zarr.open_group(made, mode="r+").attrs["ome"] = ome

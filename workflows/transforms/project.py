@@ -16,7 +16,7 @@ from chunkfold.outputs.outputs import check_output, staged
 from chunkfold.planning.option_table import Keywords, Op
 from chunkfold.planning.options import DEFAULT, Options, options_of, with_options
 from chunkfold.planning.request import Request
-from chunkfold.planning.resolve import asked
+from chunkfold.planning.resolve import resolve
 from chunkfold.sources.opening import open_node
 from chunkfold.tracebacks import traceback_cut
 from chunkfold.workflows.files.as_zarr import (
@@ -86,7 +86,7 @@ def projection(
             "name the axes to reduce: axis=0 (--axis 0), or windows, coarsen={0: 2}; over all of "
             "them, reduce gives it"
         )
-    request = asked(source, options)
+    request = resolve(source, options)
     refuse_origins(out, request.origins)
     check_output(out, (".zarr",), overwrite=overwrite)
     check_results(out, options)

@@ -23,7 +23,7 @@ from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.option_table import Keywords
 from chunkfold.planning.options import options_of, with_options
 from chunkfold.planning.request import Request
-from chunkfold.planning.resolve import asked
+from chunkfold.planning.resolve import resolve
 from chunkfold.results.attributes import carried_attributes
 from chunkfold.results.companions import Companions
 from chunkfold.results.coordinates import Kept
@@ -141,7 +141,7 @@ def transformation(
     if given.get("axis") is None:
         given["axis"] = [*range(len(opened.shape))]
     everything: Any = {name: said for name, said in given.items() if name not in _OF_STATISTICS}
-    whole = asked(opened, options_of(TRANSFORMS[how], everything))
+    whole = resolve(opened, options_of(TRANSFORMS[how], everything))
     if whole.grouping is not None:
         if not isinstance(whole.keys, Keys):
             raise PlanError(f"{opened.name}: bins of its own values are no groups to compare with")
@@ -152,7 +152,7 @@ def transformation(
         labels = [None if one.intervals else one.groups for one in whole.grouping.labels]
         if not spans:
             given["groups"] = labels if isinstance(options.get("by"), (tuple, list)) else labels[0]
-    request = asked(opened, options_of(TRANSFORMS[how], given))
+    request = resolve(opened, options_of(TRANSFORMS[how], given))
     _refuse_part_of_kept_axes(request, whole)
     return Transformation(how, opened, request, whole, written)
 

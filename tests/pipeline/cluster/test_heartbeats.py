@@ -65,9 +65,9 @@ def test_who_is_removed_is_forgotten():
 
 
 def test_who_is_waited_for_is_said():
-    assert after(*steps(14)).told(10, 60, 120) == ""
-    late = after(*steps(4, b=1000.0)).told(10, 60, 120)
+    assert after(*steps(14)).silence_text(10, 60, 120) == ""
+    late = after(*steps(4, b=1000.0)).silence_text(10, 60, 120)
     assert late == "worker b was not heard for 15 s; after 60 s others do its work"
-    nobody = after(*steps(4, a=1000.0, b=1000.0)).told(10, 60, 120)
+    nobody = after(*steps(4, a=1000.0, b=1000.0)).silence_text(10, 60, 120)
     assert nobody == "no worker was heard for 15 s (a, b); after 120 s the run ends"
-    assert "(no workers)" in after({}, {}, {}).told(10, 60, 120)
+    assert "(no workers)" in after({}, {}, {}).silence_text(10, 60, 120)

@@ -19,7 +19,7 @@ from zarr.codecs.numcodecs import BZ2
 import chunkfold as cf
 from chunkfold.decoding.codec_metadata import codec_names, names_at_any_depth, why_not_decoded
 from chunkfold.errors import SourceError
-from chunkfold.sources.opening import Unopened, open_beside, open_each, open_source
+from chunkfold.sources.opening import Unopened, open_each, open_neighbour, open_source
 from tests.strangers import pickled, texts, with_coordinate
 from tests.web import served
 
@@ -131,7 +131,7 @@ def test_no_pickle_is_decoded_whoever_allows_it(tmp_path: Path, chain: str, remo
     with served(tmp_path) as web:
         named = f"{web.url}/g.zarr/" if remote else f"{tmp_path}/g.zarr/"
         with pytest.raises(SourceError, match="pickle"):
-            open_beside(open_source(f"{named}{array.name}"), "x")
+            open_neighbour(open_source(f"{named}{array.name}"), "x")
         with pytest.raises(SourceError, match="pickle"):
             cf.reduce(f"{named}x", "max")
     (unopened,) = [one for one in open_each(tmp_path / "g.zarr") if one.name.endswith("x")]
@@ -212,6 +212,6 @@ def test_codecs_are_found_wherever_they_are():
 def test_texts_of_others_are_read(tmp_path: Path, codec, values):
     array = with_coordinate(tmp_path / "g.zarr", told=tmp_path, dtype="<f8", filters=[])
     texts(tmp_path / "g.zarr/names", codec, values)
-    found = open_beside(open_source(array), "names")
+    found = open_neighbour(open_source(array), "names")
     assert found is not None
     assert list(np.asarray(found[...])) == values

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import chunkfold as cf
 import chunkfold.xarray
 from chunkfold.planning.options import Options
-from chunkfold.planning.resolve import asked
+from chunkfold.planning.resolve import resolve
 
 pytestmark = pytest.mark.unoptimised
 DIMS = ("time", "lat", "lon")
@@ -85,7 +85,7 @@ def same(request: Any, want: xr.DataArray) -> None:
 @pytest.mark.parametrize("kind", SOURCES)
 @pytest.mark.parametrize(("sel", "method"), SELECTED)
 def test_every_kind_of_source_is_selected_as_xarray_does(kind, sel, method, folder: Path):
-    request = asked(SOURCES[kind](folder), Options("max", axis=(), sel=sel, sel_method=method))
+    request = resolve(SOURCES[kind](folder), Options("max", axis=(), sel=sel, sel_method=method))
     same(request, sample()["a"].sel(sel, method=method))
 
 
@@ -100,7 +100,9 @@ def test_any_slice_and_list_is_that_of_xarray(data: st.DataObject, folder: Path)
         ),
         "time": data.draw(st.builds(slice, months, months)),
     }
-    request = asked(folder / "a3.zarr" / "a", Options("count", axis=(), sel=sel, allow_empty=True))
+    request = resolve(
+        folder / "a3.zarr" / "a", Options("count", axis=(), sel=sel, allow_empty=True)
+    )
     same(request, sample()["a"].sel(sel))
 
 
@@ -132,10 +134,10 @@ def test_dates_of_other_calendars_are_those_of_xarray(calendar: str, tmp_path: P
     ds.to_zarr(tmp_path / "a.zarr", consolidated=False)
     day = "2001-02-30" if calendar == "360_day" else "2001-02-28"
     for label in ("2001-02", slice(day, "2002-01"), "2001-12-05"):
-        request = asked(tmp_path / "a.zarr" / "a", Options("max", sel={"time": label}))
+        request = resolve(tmp_path / "a.zarr" / "a", Options("max", sel={"time": label}))
         want = xr.DataArray(np.arange(730), {"time": ds["time"]}).sel(time=label).values
         np.testing.assert_array_equal(request.chosen[0].shown, np.atleast_1d(want))
-    request = asked(tmp_path / "a.zarr" / "a", Options("max", sel={"time": [day, "2001-01-02"]}))
+    request = resolve(tmp_path / "a.zarr" / "a", Options("max", sel={"time": [day, "2001-01-02"]}))
     assert [*request.chosen[0].places] == sorted([1, 59 if calendar == "360_day" else 58])
 
 
@@ -176,7 +178,7 @@ def test_slices_of_dates_that_descend_go_the_same_way(ends, step, folder: Path):
     want = sample()["time"].sel(time=slice(*ends[::-1]))[::-1][::step]
     for source in (folder / "back.zarr" / "a", ds["a"]):
         options = Options("count", sel={"time": slice(*ends, step)}, allow_empty=True)
-        request = asked(source, options)
+        request = resolve(source, options)
         shown = np.asarray(request.chosen[0].shown, int)
         np.testing.assert_array_equal(ds["time"].values[shown], want.values)
 

@@ -128,7 +128,7 @@ def test_ranges_are_of_whole_leaves_that_differ():
     found.add((0, 1), 3.0, 4.0, 1)
     assert not len(found.found().leaves)
     found.add((0, 1), 1.0, 2.0, 1)
-    both = LeafExtremes.together([found.found(), LeafExtremes()])
+    both = LeafExtremes.merged([found.found(), LeafExtremes()])
     assert (both.leaves.tolist(), both.low.tolist(), both.high.tolist()) == ([1], [1], [4])
     for part in (2, 3, 4):
         found.add((0, part), 0.0, 5.0, 2)

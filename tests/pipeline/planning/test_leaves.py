@@ -15,14 +15,14 @@ from zarr.storage import MemoryStore
 import chunkfold as cf
 from chunkfold.axis_cuts import Cells
 from chunkfold.planning.leaves import (
-    layout_beside,
     layouts_of,
     leaf_elements,
     leaf_factors,
     repeats,
+    secondary_layout,
 )
 from chunkfold.planning.options import Options
-from chunkfold.planning.resolve import asked
+from chunkfold.planning.resolve import resolve
 from chunkfold.selections import select
 from chunkfold.sources.array_source import ArraySource
 from chunkfold.sources.zarr_source import ZarrSource
@@ -104,10 +104,10 @@ def test_a_question_without_windows_has_the_leaves_of_one_that_has_some(
     source = ArraySource(np.zeros((13, 9), "f4"), "a", grid)
     with_windows = Options("sum", selection=selection, coarsen=windows, boundary="pad")
     plain = Options("sum", selection=selection, axis=axes)
-    first = asked(source, {"windows": with_windows, "plain": plain})
+    first = resolve(source, {"windows": with_windows, "plain": plain})
     chosen = [replace(axis, together=together if axis.window else 1) for axis in first.chosen]
     for layout in layouts_of(first.sources, chosen, first.reduced, size * 16):
-        own = layout_beside(first.beside[0], layout)
+        own = secondary_layout(first.secondary[0], layout)
         seen = np.zeros(own.outputs_shape, np.int64)
         for tile, part in np.ndindex(layout.tiles, layout.parts):
             leaf = layout.leaf(tile, part)

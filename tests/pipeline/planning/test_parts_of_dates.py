@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import chunkfold as cf
 import chunkfold.xarray
 from chunkfold.planning.options import Options
-from chunkfold.planning.resolve import asked
+from chunkfold.planning.resolve import resolve
 from tests.pipeline.planning.test_by_coordinates import SOURCES, folder, same, sample
 
 __all__ = ["folder"]  # the fixture
@@ -43,7 +43,7 @@ SELECTED: list[tuple[dict[str, Any], Any]] = [
 @pytest.mark.parametrize("kind", SOURCES)
 @pytest.mark.parametrize(("sel", "mask"), SELECTED)
 def test_a_part_of_dates_selects_what_xarrays_mask_does(kind, sel, mask, folder: Path):
-    request = asked(SOURCES[kind](folder), Options("max", axis=(), sel=sel))
+    request = resolve(SOURCES[kind](folder), Options("max", axis=(), sel=sel))
     same(request, sample()["a"].isel(time=mask(sample()["time"].dt).values))
 
 
@@ -55,7 +55,9 @@ def test_parts_and_values_of_one_axis_both_hold(data: st.DataObject, folder: Pat
     days = data.draw(st.lists(st.integers(1, 31), max_size=4))
     span = slice(*data.draw(st.tuples(*[st.sampled_from(["2001-02", "2001-11", "2002-05"])] * 2)))
     sel = {"time.month": slice(first, last), "time": span, "time.day": days}
-    request = asked(folder / "a3.zarr" / "a", Options("count", axis=(), sel=sel, allow_empty=True))
+    request = resolve(
+        folder / "a3.zarr" / "a", Options("count", axis=(), sel=sel, allow_empty=True)
+    )
     chosen = sample()["a"].sel(time=span)
     month, low, high = chosen["time"].dt.month, first or 1, last or 12
     around = (
@@ -102,7 +104,7 @@ def test_dates_of_other_calendars_have_their_parts(calendar: str, tmp_path: Path
     ds = sample(calendar)
     ds.to_zarr(tmp_path / "a.zarr", consolidated=False)
     sel = {"time.season": ["DJF", "MAM"], "time.day": 30, "time": slice("2001-02", "2002")}
-    request = asked(tmp_path / "a.zarr" / "a", Options("max", sel=sel))
+    request = resolve(tmp_path / "a.zarr" / "a", Options("max", sel=sel))
     time = ds["time"].sel(time=slice("2001-02", "2002"))
     wanted = time.isel(time=(time.dt.season.isin(["DJF", "MAM"]) & (time.dt.day == 30)).values)
     shown = np.asarray(request.chosen[0].shown, int)

@@ -77,7 +77,7 @@ def client() -> Iterator[Client]:
 def made_of(source: Any, questions: Mapping[str, Question], **common: Any) -> dict[str, str]:
     """Return which questions are made of which others."""
     plan = cf.plan(source, questions, **common)
-    names = [one.request.question for one in plan.together]
+    names = [one.request.question for one in plan.all_plans]
     each = zip(names, plan.questions, strict=True)
     return {name: names[one.roll_up.finer] for name, one in each if isinstance(one, RolledUp)}
 

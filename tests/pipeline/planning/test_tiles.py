@@ -15,7 +15,7 @@ from chunkfold.kernels.fold.levels import Levels
 from chunkfold.planning.options import Options
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.planner import make_plan
-from chunkfold.planning.resolve import asked
+from chunkfold.planning.resolve import resolve
 from chunkfold.planning.work import Work
 from chunkfold.planning.workers import Terms
 from chunkfold.workflows.images.pyramid_plan import plan_pyramid
@@ -32,7 +32,7 @@ def planned(
     dtype, chunks = given.pop("dtype_of", "f4"), given.pop("chunks", CHUNK)
     array = zarr.create_array({}, shape=(rows, SIDE, SIDE), chunks=chunks, dtype=dtype)
     terms = Terms(workers=workers, threads=2, readers=8, kinds=kinds)
-    return make_plan(asked(array, Options(op, **{"axis": 0, **given})), (None,), terms)
+    return make_plan(resolve(array, Options(op, **{"axis": 0, **given})), (None,), terms)
 
 
 def shared(plan: Plan) -> bool:

@@ -13,7 +13,7 @@ import zarr
 
 import chunkfold as cf
 from chunkfold.planning.options import Options
-from chunkfold.planning.resolve import asked
+from chunkfold.planning.resolve import resolve
 from chunkfold.results.companions import Companions
 from chunkfold.results.coordinates import Kept
 from chunkfold.workflows.files.writing import write_results
@@ -130,7 +130,7 @@ def test_records_have_their_own(store: Path, tmp_path: Path):
 )
 def test_a_grid_mapping_stays_where_its_coordinates_do(store: Path, mapping, axis, left):
     zarr.open_array(store / "a").attrs["grid_mapping"] = mapping
-    found = Companions(Kept.of(asked(store / "a", Options(axis=axis))), read=False)
+    found = Companions(Kept.of(resolve(store / "a", Options(axis=axis))), read=False)
     assert found.attributes.get("grid_mapping") == left
     assert ("crs" in {one.name for one in found.all}) == (left is not None)
 

@@ -20,7 +20,7 @@ from chunkfold.planning.options import Options
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.planner import make_plan
 from chunkfold.planning.request import Streamed
-from chunkfold.planning.resolve import asked
+from chunkfold.planning.resolve import resolve
 
 pytestmark = pytest.mark.unoptimised
 ARRAY = np.random.default_rng(0).standard_normal((12, 20, 18))
@@ -67,7 +67,7 @@ class Kept:
 def test_each_result_leaves_once_and_is_what_reduce_gives(axis: tuple[int, ...]):
     made = zarr.create_array({}, data=ARRAY, chunks=(5, 6, 9))
     sink, ops = Kept(), ["mean", "max", "argmax"]
-    run = stream(asked(made, Options(ops, axis=axis)), sink, on_event=sink.hear)
+    run = stream(resolve(made, Options(ops, axis=axis)), sink, on_event=sink.hear)
     run.result()
     want = cf.reduce(made, ops, axis=axis)
     for op in ops:
@@ -82,12 +82,12 @@ def test_each_result_leaves_once_and_is_what_reduce_gives(axis: tuple[int, ...])
 def test_what_keeps_results_from_being_written_ends_the_run():
     made = zarr.create_array({}, data=ARRAY, chunks=(5, 6, 9))
     with pytest.raises(OutputError, match="there is no room"):
-        stream(asked(made, Options("mean", axis=0)), Kept(full=True)).result()
+        stream(resolve(made, Options("mean", axis=0)), Kept(full=True)).result()
 
 
 def test_plans_whose_results_leave_keep_less_of_them():
     rows = zarr.create_array({}, shape=(1 << 26, 2), chunks=(1 << 16, 2), dtype="f4")
-    request = asked(rows, Options("mean", axis=1))
+    request = resolve(rows, Options("mean", axis=1))
     whole, streamed = (make_plan(replace(request, streamed=one)) for one in (None, Streamed()))
     assert math.prod(rows.shape) * 4 < whole.memory.accumulators
     assert streamed.memory.accumulators < whole.memory.accumulators / 4

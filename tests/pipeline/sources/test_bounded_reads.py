@@ -21,7 +21,7 @@ from zarr.codecs.numcodecs import BZ2, Delta, FixedScaleOffset
 from zarr.storage import ZipStore
 
 import chunkfold as cf
-from chunkfold.sources.opening import open_beside, open_source
+from chunkfold.sources.opening import open_neighbour, open_source
 
 VALUES = np.random.default_rng(0).integers(0, 100, 2000).astype("i4")
 BLOSC = numcodecs.Blosc("lz4", shuffle=0)
@@ -165,7 +165,7 @@ def test_what_decodes_to_more_is_refused_before_it_takes_memory(
     made.create_array("a", data=np.ones(1000))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     if where == "beside":
-        found = open_beside(open_source(tmp_path / "g/a"), "x")
+        found = open_neighbour(open_source(tmp_path / "g/a"), "x")
         with pytest.raises(Exception, match=r"bytes|header|decod|needs"):  # of each its own
             found[...]
     else:

@@ -18,7 +18,7 @@ from chunkfold.sources.array_source import PartsSource
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.labels import read_labels
 from chunkfold.sources.neighbours import group_attributes
-from chunkfold.sources.opening import open_beside, open_each, open_source
+from chunkfold.sources.opening import open_each, open_neighbour, open_source
 from chunkfold.stores.remote import hint
 from chunkfold.workflows.files.writing import write_results
 
@@ -292,9 +292,9 @@ def test_all_in_a_file_are_described_and_texts_have_a_reason(air: Path):
 def test_results_have_the_coordinates_of_a_file(air: Path, tmp_path: Path):
     source = open_source(f"{air}/air")
     assert group_attributes(source) == {"title": "of the air"}
-    assert open_beside(source, "lat")[:].tolist() == [0, 1, 2, 3]
-    assert open_beside(source, "station")[:].tolist() == ["a", "b", "c", "d"]
-    assert open_beside(source, "nope") is None
+    assert open_neighbour(source, "lat")[:].tolist() == [0, 1, 2, 3]
+    assert open_neighbour(source, "station")[:].tolist() == ["a", "b", "c", "d"]
+    assert open_neighbour(source, "nope") is None
     out, given = tmp_path / "out.zarr", {"axis": "time"}
     run = cf.submit(f"{air}/air", "max", mask_and_scale=True, **given)
     run.result()

@@ -22,8 +22,8 @@ from fsspec.implementations.reference import LazyReferenceMapper
 from zarr.storage import MemoryStore, ZipStore
 
 import chunkfold as cf
-from chunkfold.sources.opening import open_beside, open_each, open_source
-from chunkfold.stores.addresses import below, beside, last_of, within
+from chunkfold.sources.opening import open_each, open_neighbour, open_source
+from chunkfold.stores.addresses import below, last_of, neighbour_address, within
 from tests.web import served
 
 VALUES = np.arange(24.0).reshape(6, 4)
@@ -123,7 +123,7 @@ def test_what_zarr_or_fsspec_opens_has_an_address(folder: Path, address: str):
     source = open_source(named, {"allow_targets": [str(folder)]})
     assert cf.reduce(pickle.loads(pickle.dumps(source))) == VALUES.sum()
     if "a.zip" not in address:
-        assert open_beside(source, "v_lat").shape == (6,)
+        assert open_neighbour(source, "v_lat").shape == (6,)
 
 
 ADDRESS = re.compile(r"(?:are|is|:)(?= )((?:,? (?:[^\s,;()]*[/:][^\s,;()]*))+)")
@@ -204,4 +204,4 @@ def test_what_is_within_is_below_and_last_and_has_others_beside(address: str):
     inner = within(address, "deep/air")
     assert below(address, inner) == "deep/air"
     assert last_of(inner) == "air"
-    assert beside(inner, "lat") == within(address, "deep/lat")
+    assert neighbour_address(inner, "lat") == within(address, "deep/lat")

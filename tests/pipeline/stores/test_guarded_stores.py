@@ -20,7 +20,7 @@ from zarr.storage import LocalStore, ZipStore
 
 import chunkfold as cf
 from chunkfold.errors import ChunkError, SourceError
-from chunkfold.sources.opening import Unopened, open_beside, open_each, open_source
+from chunkfold.sources.opening import Unopened, open_each, open_neighbour, open_source
 from chunkfold.stores.guarded_stores import CarefulFiles, CarefulZip, careful
 from tests.strangers import answering, endless, trickling
 
@@ -107,8 +107,8 @@ def test_a_special_file_beside_is_left_out(groups: Path):
     replaced(groups / "2/x/.zarray", "a named pipe")
     source = open_source(groups / "2/a")
     with pytest.raises(SourceError, match=r"x/\.zarray: is a named pipe"):
-        open_beside(source, "x")
-    assert open_beside(source, "y") is not None
+        open_neighbour(source, "x")
+    assert open_neighbour(source, "y") is not None
 
 
 def _growth(read: Callable[[], object]) -> int:

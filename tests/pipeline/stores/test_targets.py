@@ -20,7 +20,7 @@ from fsspec.implementations.reference import LazyReferenceMapper
 
 import chunkfold as cf
 from chunkfold.errors import PlanError, SourceError
-from chunkfold.sources.opening import open_beside, open_source
+from chunkfold.sources.opening import open_neighbour, open_source
 from chunkfold.stores.targets import Targets, is_inner
 from tests.strangers import answering, head
 from tests.web import Web, served
@@ -280,7 +280,7 @@ def test_leave_reaches_what_stands_beside(tmp_path: Path):
     (tmp_path / "r/refs.json").write_text(json.dumps({"version": 1, "refs": refs}))
     source = open_source(f"{tmp_path}/r/refs.json/x", {"allow_targets": f"{tmp_path}/d.zarr"})
     assert cf.reduce(source) == 3
-    assert open_beside(source, "t")[...].tolist() == [0, 1, 2]
+    assert open_neighbour(source, "t")[...].tolist() == [0, 1, 2]
     with dask.config.set({"chunkfold.store.allow-targets": [f"{tmp_path}/"]}):
         assert cf.reduce(f"{tmp_path}/r/refs.json/x") == 3
     with pytest.raises(PlanError, match="allow_targets is 5"):

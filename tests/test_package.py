@@ -282,12 +282,12 @@ def test_arrays_of_zarr_are_touched_by_sources_alone():
                 assert told, f"{path.name}:{node.lineno} takes {ast.unparse(node)}"
 
 
-def test_arrays_beside_a_source_are_opened_in_one_place():
+def test_neighbours_of_a_source_are_opened_in_one_place():
     opens = {
         path.name
         for folder in FOLDERS
         for path in sources(folder)
-        if re.search(r"(?<!def )\bopen_beside\(", path.read_text())
+        if re.search(r"(?<!def )\bopen_neighbour\(", path.read_text())
     }
     assert opens == {"neighbours.py"}
 

@@ -67,7 +67,7 @@ def ask(op: Op | Sequence[Op] = DEFAULT, **options: Unpack[Keywords]) -> Questio
     for name in COMMON:
         if name in options:
             raise PlanError(
-                f"{name} says what all questions read: give it once, beside them, as in "
+                f"{name} says what all questions read: give it once, next to them, as in "
                 f"reduce(source, questions, {name}=...)"
             )
     refuse_unknown(options)

@@ -40,7 +40,7 @@ _kind = click.Choice([*map(str, MEANINGS), ALL])
     section=Section.OPERATION,
     multiple=True,
     metavar="NAME=LOW:HIGH",
-    help="Values that arrays of such a name may have, beside what their attributes say: "
+    help="Values that arrays of such a name may have, besides what their attributes say: "
     "'air=180:330', 'rain*=0:'. Of packed numbers: the values that they stand for. May be "
     "repeated; the first that fits counts.",
 )

@@ -20,7 +20,7 @@ COMMANDS = {
     "reduce": "Reduce a Zarr array and print the results, or write them.",
     "run": "Carry out a job file.",
     "project": "Write reductions along axes to a new Zarr.",
-    "transform": "Write anomalies, or what else elements are beside their group.",
+    "transform": "Write anomalies, and other values relative to the mean of a group.",
     "pyramid": "Write an image at coarser resolutions, as OME-Zarr.",
     "normalize": "Find offset and scale of channels; apply them, perhaps.",
     "regions": "Measure the regions of a segmentation, as a table.",

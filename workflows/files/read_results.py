@@ -38,7 +38,7 @@ def read_results(address: str) -> Drawable:
             "numbers are axes and which are results; write one of these by --out"
         )
     if not is_url(address) and not Path(address).exists():
-        raise PlanError(f"{address} is not there: give a file that --out wrote")
+        raise PlanError(f"{address} does not exist: give a file that --out wrote")
     try:
         if ending == ".json":
             return of_json(json.loads(Path(address).read_text("utf-8")))

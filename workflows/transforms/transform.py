@@ -160,7 +160,7 @@ def transformation(
 def _refuse_url(out: str | Path) -> None:
     if is_url(out):
         raise PlanError(
-            f"output {out_text(out)} is a URL, and workers read statistics in a folder beside it: "
+            f"output {out_text(out)} is a URL, and workers read statistics in a folder next to it: "
             "write to a folder that all share"
         )
 

@@ -169,15 +169,15 @@ def _unzstd(stored: StoredBytes, most: int) -> Any:
     with suppress(IndexError, ValueError):
         if (size := _zstd_whole(stored)) is not None and size <= most:
             return zstd.decompress(stored)
-    room = np.empty(most + 1, np.uint8)
+    out = np.empty(most + 1, np.uint8)
     try:
-        zstd.decompress(stored, room)
+        zstd.decompress(stored, out)
     except RuntimeError as error:
         if "too small" in str(error):
-            return room
+            return out
         if (got := _ZSTD_GOT.search(str(error))) is None:
             raise
-        return room[: int(got[1])]
+        return out[: int(got[1])]
     return zstd.decompress(stored)
 
 

@@ -73,7 +73,7 @@ class Ring:
         self._scan, self._accumulator = work.scan, work.first.accumulator
         self._buffer_bytes = buffer_bytes
         self._queue = owned.opened.queue()
-        room = OPEN_BYTES // max(1, len(work.folded_secondary))
+        open_bytes = OPEN_BYTES // max(1, len(work.folded_secondary))
         self.secondary = [
             SecondaryFolds(
                 owned,
@@ -83,7 +83,7 @@ class Ring:
                 totals,
                 combine,
                 buffer_bytes,
-                room,
+                open_bytes,
             )
             for one in work.folded_secondary
         ]

@@ -67,7 +67,7 @@ class SecondaryFolds:
         The layout of the first question.
     buffer_bytes
         Most bytes of one read of one input.
-    room
+    open_bytes
         Most bytes of accumulators on the device, next to those of the tile in use.
     """
 
@@ -80,12 +80,12 @@ class SecondaryFolds:
         totals: Totals,
         combine: Combine,
         buffer_bytes: int,
-        room: int,
+        open_bytes: int,
     ) -> None:
         self._owned, self._work, self._first = owned, work, first
         self._question = work.first
         self._totals, self._combine = totals, combine
-        self._buffer_bytes, self._room = buffer_bytes, room
+        self._buffer_bytes, self._open_bytes = buffer_bytes, open_bytes
         self._folds = QuestionFolds(owned, work.first, work.scan.variant, queue, combine)
         self._tiles = defaultdict[int, _Tile](_Tile)
         self._open: dict[Hashable, _OpenFold] = {}
@@ -155,7 +155,7 @@ class SecondaryFolds:
             found, taken = self._begin(number, place), 0
             for other, one in reversed([*self._open.items()]):
                 taken += one.nbytes
-                if taken > self._room:
+                if taken > self._open_bytes:
                     self._read_back(other)
         self._open[key] = found
         return found.fold

@@ -15,6 +15,7 @@ import zarr
 from matplotlib import pyplot as plt
 
 import chunkfold as cf
+from chunkfold.kernels.catalogue.named import _NO_REDUCTIONS
 
 pytestmark = pytest.mark.unoptimised
 ROOT = Path(__file__).parents[1]
@@ -224,3 +225,10 @@ def test_links_lead_to_headings_that_there_are():
         if anchor not in anchors(page.parent / other if other else page)
     ]
     assert not wrong
+
+
+def test_names_that_are_no_reductions_lead_to_pages_that_tell_of_them():
+    for name, page in _NO_REDUCTIONS.items():
+        with pytest.raises(cf.MonoidError, match=f"{name.upper()}' is no reduction: docs/{page} "):
+            cf.reduce(np.ones(3), name.upper())
+        assert (ROOT / "docs" / page).exists()

@@ -19,6 +19,12 @@ from chunkfold.kernels.catalogue.weighted_quantiles import WeightedQuantiles
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.monoid.monoid import Monoid
 
+_NO_REDUCTIONS = {
+    **dict.fromkeys(("anomaly", "anomalies", "standardize"), "anomalies.md"),
+    **dict.fromkeys(("climatology", "seasonal", "monthly"), "by-question.md"),
+    **dict.fromkeys(("cumsum", "cumprod", "diff", "regrid", "rolling", "trend"), "not-here.md"),
+}
+"""Pages about what users ask for by these names."""
 _ELSEWHERE = {
     "amax": "max",
     "amin": "min",
@@ -163,10 +169,18 @@ def as_monoid(op: str | Monoid) -> Monoid:
         skips, end, k = several.groups()
         found = _ENDS[end](int(k))
         return found.skipping(f"nan{found.name}") if skips else found
+    raise _unknown(op)
+
+
+def _unknown(op: str) -> MonoidError:
+    """Return the error about a name that no reduction has."""
     names = re.split(r"[,\s]+", op.strip())
     if len(names) > 1:
-        raise MonoidError(f"no reduction is called {op!r}; several are a list: {names}")
+        return MonoidError(f"no reduction is called {op!r}; several are a list: {names}")
     known = _ELSEWHERE | {name: name for name in CATALOGUE}
+    if op.lower() in _NO_REDUCTIONS:
+        page = _NO_REDUCTIONS[op.lower()]
+        return MonoidError(f"{op!r} is no reduction: docs/{page} says how to compute it")
     near = difflib.get_close_matches(op.lower(), known, n=1, cutoff=0.6)
     hint = f"; did you mean {known[near[0]]!r}?" if near else "."
-    raise MonoidError(f"no reduction is called {op!r}{hint} There are: {NAMES}")
+    return MonoidError(f"no reduction is called {op!r}{hint} There are: {NAMES}")

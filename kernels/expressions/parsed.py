@@ -127,7 +127,8 @@ class _Reading:
         return name
 
     def _error(self, problem: str) -> MonoidError:
-        return MonoidError(f"the condition {self._text!r} {problem}; give one as 'x > 300'")
+        mask = ", or a mask as an array (in the shell: --mask)" * self._text.strip().isidentifier()
+        return MonoidError(f"the condition {self._text!r} {problem}; give one as 'x > 300'{mask}")
 
     def value(self, one: ast.AST, elements: tuple[Any, ...]) -> Any:
         """Return what a part of the text is of some elements."""

@@ -19,7 +19,7 @@ from chunkfold.stores.remote import (
     said_shortly,
 )
 
-EXISTS = "exists; remove it, choose another, or overwrite it (--overwrite, overwrite=True)"
+EXISTS = "exists; remove it, choose another, or overwrite it (overwrite=True)"
 ROOT = "zarr.json"
 """The file that makes a folder a Zarr; it is uploaded last."""
 MADE, PLACING = "made", "placing"

@@ -134,6 +134,11 @@ def _by_values(
 ) -> Any:
     """Return what values of its coordinate select of an axis."""
     label = (options.sel or {})[dim]
+    if not any(names):
+        raise PlanError(
+            f"{data.name} has no coordinates, as its axes have no names: select places of "
+            f"{dim!r} by selection='1:3'"
+        )
     if names.count(dim) != 1:
         raise PlanError(f"{data.name} has no axis {dim!r} of its own; {instead(dim, names)}")
     broadcast = coordinate(dim)

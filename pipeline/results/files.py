@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chunkfold.errors import PlanError
 from chunkfold.outputs.output_places import refuse_origins
 from chunkfold.outputs.outputs import check_output, staged
 from chunkfold.results.as_xarray import array_of, needed
@@ -17,6 +21,25 @@ if TYPE_CHECKING:
     import xarray
 
     from chunkfold.results.result import Result
+
+
+_NEEDED = ("xarray", "h5netcdf", "h5py")
+
+
+def check_netcdf(out: str | Path) -> None:
+    """Find out before the work starts whether NetCDF can be written.
+
+    Raises
+    ------
+    PlanError
+        If a package is missing for it.
+    """
+    lacking = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    if str(out).endswith(".nc") and lacking:
+        raise PlanError(
+            f"output {out}: NetCDF needs {' and '.join(lacking)}: pip install 'chunkfold[netcdf]', "
+            "or write .zarr"
+        )
 
 
 def dataframe_of(result: Result) -> pd.DataFrame:
@@ -43,13 +66,16 @@ def write_one(result: Result, out: str | os.PathLike[str], ending: str, *, overw
     """
     out = os.fspath(out)
     check_output(out, (ending,), overwrite=overwrite)
+    check_netcdf(out)
     refuse_origins(out, result.origins)
     made = _storable(array_of(result), netcdf=ending == ".nc")
     with staged(out, overwrite=overwrite) as there:
         if ending == ".nc":
             made.to_netcdf(there, engine="h5netcdf")
         else:
-            made.to_zarr(there, mode="w", consolidated=False)
+            with warnings.catch_warnings():  # format 3 does not specify consolidated metadata yet
+                warnings.simplefilter("ignore")
+                made.to_zarr(there, mode="w", consolidated=True)
 
 
 def _storable(made: xarray.DataArray | xarray.Dataset, *, netcdf: bool) -> xarray.Dataset:

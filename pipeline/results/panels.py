@@ -142,6 +142,8 @@ def colours(ax: Any, one: xarray.DataArray, core: Sequence[str], **given: Any) -
         ax.set_aspect("equal")
     if not any(dim in one.coords for dim in core) and not ax.yaxis_inverted():
         ax.invert_yaxis()  # as images are shown: their first row is on top
+    if not np.isfinite(numbers).any():
+        ax.text(0.5, 0.5, "all values are NaN", ha="center", transform=ax.transAxes)
     return drawn
 
 

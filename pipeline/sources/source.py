@@ -14,6 +14,7 @@ from chunkfold.boxes import region_shape
 from chunkfold.kernels.decode.codec_chain import CodecChain
 from chunkfold.kernels.decode.decode_batch import DecodeBatch
 from chunkfold.kernels.feed.commands import Contents, Runs
+from chunkfold.stores.addresses import last_of
 from chunkfold.stores.expected import Expected
 
 if TYPE_CHECKING:
@@ -95,6 +96,11 @@ class Source(ABC):
     def dims(self) -> tuple[str | None, ...] | None:
         """Names of the axes, where they have any."""
         return None
+
+    @property
+    def of_axis(self) -> bool:
+        """Return True if it is the coordinate of its only axis, by its name."""
+        return len(self.shape) == 1 and self.dims == (last_of(self.name),)
 
     @property
     def attributes(self) -> Mapping[str, Any]:

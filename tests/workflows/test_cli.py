@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -648,3 +649,30 @@ def test_nan_is_told_beside_the_results(tmp_path: Path, here):
     assert json.loads(out)["results"] == {"mean": "NaN"}
     told = "mean is NaN because the data contain NaN; --skipna ignores them"
     assert told in " ".join(err.split())
+
+
+@pytest.mark.parametrize("words", [("project",), ("transform", "--apply", "anomaly"), ("run",)])
+def test_nan_that_is_written_is_told(tmp_path: Path, command: Callable, words: tuple[str, ...]):
+    values = np.array([[1.0, np.nan], [2.0, 3.0]])
+    group = zarr.open_group(tmp_path / "a.zarr", mode="w")
+    group.create_array("t", data=values, dimension_names=("time", "x"))
+    group.create_array("x", data=np.arange(2.0), dimension_names=("x",))
+    if words == ("run",):
+        (tmp_path / "job.toml").write_text(
+            'schema = 1\nsources = ["a.zarr"]\n[reduce]\nstatistics = ["mean"]\naxes = ["time"]\n'
+            '[output]\npath = "o.zarr"\n[cluster]\nkind = "local"\n'
+        )
+        given: tuple[object, ...] = ("run", tmp_path / "job.toml")
+    else:
+        op = ("--op", "mean") if words == ("project",) else ()
+        given = (*words, tmp_path / "a.zarr/t", tmp_path / "o.zarr", "--axis", "time", *op)
+    told = " ".join(command(*given).stderr.split())
+    assert "NaN" in told
+    assert "skipna" in told
+    if words == ("run",):
+        assert f"wrote {tmp_path / 'o.zarr'} (group t) and" in told
+        manifest = json.loads((tmp_path / "o.zarr.manifest.json").read_text())
+        (run,) = manifest["runs"].values()
+        assert "NaN" in run["remarks"][0]
+    shutil.rmtree(tmp_path / "o.zarr")
+    assert command(*given, "--quiet").stderr == ""

@@ -426,6 +426,18 @@ def test_a_name_that_no_output_can_hold_is_a_row_with_its_reason(
     assert 'data-of="array">caf\\xe9.zarr/a</td>' in (folder / "r.html").read_text()
 
 
+def test_coordinates_of_a_group_are_reduced_if_they_are_named(tmp_path: Path):
+    group = zarr.open_group(tmp_path / "g.zarr", mode="w")
+    group.create_array("x", data=np.arange(4.0), dimension_names=("x",))
+    with pytest.raises(cf.JobError, match="coordinates of axes are left out, unless"):
+        job_sources([str(tmp_path / "g.zarr")])
+    group.create_array("t", data=np.ones((2, 4)), dimension_names=("y", "x"))
+    group.create_array("depth", data=np.ones(4), dimension_names=("x",))
+    assert sorted(job_sources([str(tmp_path / "g.zarr")])) == ["depth", "t"]
+    assert list(job_sources([str(tmp_path / "g.zarr/x")])) == ["x"]
+    assert sorted(job_sources([str(tmp_path / "*.zarr")])) == ["g.zarr/depth", "g.zarr/t"]
+
+
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_an_array_that_only_consolidated_metadata_name_is_told(tmp_path: Path, zarr_format: int):
     """The other arrays are reduced, never fill values in the place of its own."""

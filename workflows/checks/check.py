@@ -33,7 +33,6 @@ from chunkfold.workflows.checks.chunk_findings import chunk_findings, worst
 from chunkfold.workflows.checks.chunk_statistics import chunk_statistics
 from chunkfold.workflows.checks.coordinate_findings import (
     StoredCoordinate,
-    is_coordinate,
     length_findings,
     place_text,
     read_coordinates,
@@ -272,7 +271,7 @@ def _chosen(name: str, patterns: Sequence[str], root: str) -> bool:
 
 def _is_coordinate_of(source: Source, members: Iterable[Source | Unopened]) -> bool:
     group, _, own = source.name.rpartition("/")
-    return is_coordinate(source) and any(
+    return source.of_axis and any(
         own in (one.dims or ()) and one.name.rpartition("/")[0] == group
         for one in members
         if isinstance(one, Source)

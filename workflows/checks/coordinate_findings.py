@@ -43,11 +43,6 @@ class StoredCoordinate:
     are_times: bool
 
 
-def is_coordinate(source: Source) -> bool:
-    """Return True if an array is called as its only axis."""
-    return len(source.shape) == 1 and source.dims == (_last(source.name),)
-
-
 def _last(name: str) -> str:
     return name.rpartition("/")[2]
 
@@ -60,7 +55,7 @@ def read_coordinates(sources: Sequence[Source]) -> Mapping[tuple[str, str], Stor
     """Read all coordinates, by group and name; those that cannot be read are left out."""
     found = {}
     for source in sources:
-        if is_coordinate(source) and 0 < source.shape[0] <= _MOST:
+        if source.of_axis and 0 < source.shape[0] <= _MOST:
             try:
                 made = _read(source)
             except ChunkfoldError:  # the read of its chunks says so
@@ -146,7 +141,7 @@ def length_findings(sources: Sequence[Source]) -> Iterator[CoordinateFinding]:
     """
     axes: defaultdict[tuple[str, str], list[tuple[Source, int]]] = defaultdict(list)
     for source in sources:
-        if is_coordinate(source) and source.shape[0] > _MOST:
+        if source.of_axis and source.shape[0] > _MOST:
             said = f"order and doubles are not looked for among more than {_MOST:,} values"
             yield source.name, FindingKind.UNCHECKED, said
         if getattr(source, "level", None) is None:
@@ -156,7 +151,7 @@ def length_findings(sources: Sequence[Source]) -> Iterator[CoordinateFinding]:
     for (_, dim), found in axes.items():
         if len({size for _, size in found}) == 1:
             continue
-        own = [one for one in found if is_coordinate(one[0]) and _last(one[0].name) == dim]
+        own = [one for one in found if one[0].of_axis and _last(one[0].name) == dim]
         usual = Counter(size for _, size in found).most_common(1)[0][0]
         source, size = own[0] if own else next(one for one in found if one[1] != usual)
         others = [f"{n:,} in {_last(one.name)}" for one, n in found if n != size]

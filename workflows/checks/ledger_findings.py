@@ -147,7 +147,8 @@ class KnownArray:
             changed[box] |= written
         messages = {
             FindingKind.DAMAGED: f"{counted(blocks, 'block')} with another {', '.join(differ)} "
-            "than the ledger has, and nothing says that it was written since",
+            "than the ledger has, and nothing says that it was written since: one or more chunks "
+            f"of {'it' if blocks == 1 else 'each'} are damaged",
             FindingKind.CHANGED: "written since the ledger had the block that it is in",
         }
         lacking = ""

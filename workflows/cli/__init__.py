@@ -27,7 +27,7 @@ from chunkfold.errors import (
     OutputError,
     PackedWarning,
     PlanError,
-    RemarkWarning,
+    SkippedWarning,
     TimeLimitError,
     WorkerLostError,
 )
@@ -180,7 +180,7 @@ class _Interrupts:
 def _prepare() -> None:
     """Set up the command line's warnings, logs and interrupts."""
     logging.getLogger("chunkfold").addHandler(warned)
-    for kind in (PackedWarning, RemarkWarning):  # which commands say themselves
+    for kind in (PackedWarning, SkippedWarning):  # which commands say themselves
         warnings.simplefilter("ignore", kind)
     warnings.showwarning = show_warning
     warned_of.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -13,7 +14,7 @@ from distributed import Client
 
 from chunkfold.cluster.joining import connect
 from chunkfold.cluster.security import tls_settings
-from chunkfold.errors import ChunkError, PlanError
+from chunkfold.errors import ChunkError, PlanError, RemarkWarning
 from chunkfold.http_denials import MISSING
 from chunkfold.outputs.output_places import out_text
 from chunkfold.planning.option_values import Section
@@ -220,7 +221,12 @@ cluster = stacked(
 def client_for(
     scheduler: str | None, specs: tuple[str, ...], *, quiet: bool = False
 ) -> Iterator[Client]:
-    """Yield a client of the scheduler given, else of a local cluster of the devices given."""
+    """Yield a client of the scheduler given, else of a local cluster of the devices given.
+
+    A quiet command does not say what its results do not show.
+    """
+    if quiet:
+        warnings.simplefilter("ignore", RemarkWarning)
     if scheduler is not None and specs:
         raise PlanError(
             f"--device {specs[0]!r} and --scheduler {scheduler!r} exclude each other: "

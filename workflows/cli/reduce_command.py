@@ -9,7 +9,7 @@ import click
 import numpy as np
 
 from chunkfold.api import submit
-from chunkfold.errors import MissingWarning, UnstoredWarning
+from chunkfold.errors import MissingWarning, RemarkWarning
 from chunkfold.outputs.output_places import refuse_origins, refuse_overlaps
 from chunkfold.outputs.outputs import check_output
 from chunkfold.planning.option_values import Section
@@ -17,7 +17,6 @@ from chunkfold.planning.request import Request
 from chunkfold.planning.resolve import resolve
 from chunkfold.results.density import step_of
 from chunkfold.running.run import Run
-from chunkfold.units import size_text
 from chunkfold.workflows.as_json import json_text, jsonable
 from chunkfold.workflows.cli import EXIT_SKIPPED, common_options, reduction_options
 from chunkfold.workflows.files.manifest import Record, recorded
@@ -34,6 +33,7 @@ from chunkfold.workflows.terminal.style import (
     ledger_text,
     pass_table,
     print_results,
+    read_text,
     show,
     tell_skipped,
 )
@@ -144,9 +144,9 @@ def reduce_command(
     for file in (output, plot, manifest, report, performance):
         refuse_origins(file, request.origins)
     quiet = quiet or json_lines
-    # Beside the results it is told anyway.
+    # Remarks are printed next to the results.
     warnings.simplefilter("default" if quiet else "ignore", MissingWarning)
-    warnings.simplefilter("ignore", UnstoredWarning)
+    warnings.simplefilter("ignore", RemarkWarning)
     common_options.tell_packed(
         request.sources, mask_and_scale=request.options.mask_and_scale, quiet=quiet
     )
@@ -193,11 +193,7 @@ def _tell(run: Run) -> None:
         err.print(told, markup=False, soft_wrap=True)
     if run.plan.ledger is not None:
         err.print(ledger_text(run), markup=False, soft_wrap=True)
-    nbytes = run.plan.scan.nbytes
-    if run.plan.ledger is not None:  # what it had damaged was read, too
-        nbytes = sum(entry.nbytes for entry in run.profile.values())
-    rate = size_text(nbytes / run.seconds)
-    err.print(f"{size_text(nbytes)} in {run.seconds:.2f} s, {rate}/s")
+    err.print(read_text(run))
     show(err, device_table(run.profile, run.seconds))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import click
 import numpy as np
 from distributed import Client
 
+from chunkfold.errors import RemarkWarning
 from chunkfold.results.density import step_of
 from chunkfold.sources.source import Source
 from chunkfold.workflows.as_json import json_text
@@ -20,7 +22,16 @@ from chunkfold.workflows.job.running import Outcome, manifest_path, plan_job, ru
 from chunkfold.workflows.job.schema import Job
 from chunkfold.workflows.terminal.consoles import err, lines, out
 from chunkfold.workflows.terminal.progress import run_progress
-from chunkfold.workflows.terminal.style import is_bins, ledger_text, print_results, tell_skipped
+from chunkfold.workflows.terminal.style import (
+    is_bins,
+    ledger_text,
+    print_results,
+    read_text,
+    tell_skipped,
+)
+
+_SHOWN = 4
+"""Sources whose groups are named."""
 
 
 def _print_schema(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -85,6 +96,8 @@ def run_command(
             out.print(lines(f"{plan}\n"))
         return
 
+    warnings.simplefilter("ignore", RemarkWarning)  # remarks are printed for each source
+
     def tell(client: Client) -> None:
         common_options.tell_dashboard(client, quiet=quiet)
 
@@ -112,9 +125,21 @@ def _tell_packed(job: Job, sources: Iterable[Source], *, quiet: bool) -> None:
 
 def _tell_written(job: Job, outcome: Outcome) -> None:
     for name, run in outcome.record.runs.items():
-        if run.plan.ledger is not None:
-            err.print(f"{name}: {ledger_text(run)}", markup=False, soft_wrap=True)
-    err.print(f"wrote {job.output.path} and {manifest_path(job)}", markup=False)
+        ledger = [] if run.plan.ledger is None else [ledger_text(run)]
+        for told in (*run.remarks("reduce.skipna = true"), *ledger, read_text(run)):
+            err.print(f"{name}: {told}", markup=False, soft_wrap=True)
+    err.print(
+        f"wrote {job.output.path}{_groups(job, outcome)} and {manifest_path(job)}", markup=False
+    )
+
+
+def _groups(job: Job, outcome: Outcome) -> str:
+    """Name the groups of a Zarr or a NetCDF file, one for each source."""
+    if not job.output.path.endswith((".zarr", ".nc")):
+        return ""
+    names, more = [*outcome.record.runs][:_SHOWN], len(outcome.record.runs) - _SHOWN
+    shown = ", ".join(names) + (f" and {more} more" if more > 0 else "")
+    return f" ({'group' if len(outcome.record.runs) == 1 else 'groups'} {shown})"
 
 
 def _print(outcome: Outcome) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import json
 from collections.abc import Mapping
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chunkfold.errors import PlanError
 from chunkfold.results.companions import COORDINATES
 from chunkfold.results.results import Results
 from chunkfold.workflows.as_json import jsonable
@@ -20,24 +18,6 @@ from chunkfold.workflows.files.names import refuse_taken_results
 if TYPE_CHECKING:
     import xarray
     from typing_extensions import Buffer
-
-_NEEDED = ("xarray", "h5netcdf", "h5py")
-
-
-def check_netcdf(out: str | Path) -> None:
-    """Find out before the work starts whether NetCDF can be written.
-
-    Raises
-    ------
-    PlanError
-        If a package is missing for it.
-    """
-    lacking = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
-    if str(out).endswith(".nc") and lacking:
-        raise PlanError(
-            f"output {out}: NetCDF needs {' and '.join(lacking)}: pip install 'chunkfold[netcdf]', "
-            "or write .zarr"
-        )
 
 
 def write_netcdf(path: Path, reduced: Mapping[str, Results]) -> None:

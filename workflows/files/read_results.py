@@ -16,6 +16,7 @@ from chunkfold.outputs.outputs import format_of
 from chunkfold.results.as_xarray import array_of, needed, with_edges
 from chunkfold.results.coordinate import Coordinate
 from chunkfold.results.result import Result
+from chunkfold.stores.addresses import node_type
 
 if TYPE_CHECKING:
     from chunkfold.results.pictures import Drawable
@@ -39,6 +40,8 @@ def read_results(address: str) -> Drawable:
         )
     if not is_url(address) and not Path(address).exists():
         raise PlanError(f"{address} does not exist: give a file that --out wrote")
+    if ending == ".zarr" and not is_url(address) and node_type(Path(address)) == "array":
+        raise PlanError(f"{address} is an array: give the group that --out wrote")
     try:
         if ending == ".json":
             return of_json(json.loads(Path(address).read_text("utf-8")))

@@ -104,6 +104,7 @@ def run_facts(run: Run) -> dict[str, Any]:
     return {
         "rounding": [name for one in run.plan.asked_plans for name in one.rounding],
         "elements": run.plan.layout.elements,
+        "remarks": list(run.remarks()),
         "skipped": skipped_json(run.skipped),
         "requests": asdict(run.requests),
         "ledger": ledger_json(run.ledger),

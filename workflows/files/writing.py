@@ -8,9 +8,10 @@ from typing import Any
 
 from chunkfold.outputs.outputs import check_output, format_of, staged
 from chunkfold.planning.options import Options
+from chunkfold.results.files import check_netcdf
 from chunkfold.results.results import Results
 from chunkfold.workflows.as_json import json_text, jsonable
-from chunkfold.workflows.files.as_netcdf import check_netcdf, write_netcdf
+from chunkfold.workflows.files.as_netcdf import write_netcdf
 from chunkfold.workflows.files.as_zarr import check_results, write_zarr
 from chunkfold.workflows.files.results_json import groups_json, labels_json
 from chunkfold.workflows.files.tables import check_table, write_csv, write_parquet

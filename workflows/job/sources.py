@@ -34,10 +34,10 @@ def job_sources(
     """Open every array that patterns name, by what outputs call it.
 
     That is its path within the group, or below the folder where a pattern's marks begin; of an
-    array that is named itself, its own name. An earlier output of the job, at `out`, that a pattern
-    matches is left out. So are one that only consolidated metadata name, and one whose name is no
-    UTF-8 where there are others, with a MissingWarning; why the latter is goes to `left_out`, by
-    its name as messages spell it.
+    array that is named itself, its own name. Coordinates of axes in a group are left out, and an
+    earlier output of the job, at `out`, that a pattern matches. So are one that only consolidated
+    metadata name, and one whose name is no UTF-8 where there are others, with a MissingWarning;
+    why the latter is goes to `left_out`, by its name as messages spell it.
 
     Raises
     ------
@@ -87,7 +87,10 @@ def _why_none(patterns: Sequence[str], exclude: Sequence[str], unnamed: Mapping[
         return "; ".join(unnamed.values())
     if exclude:
         return f"exclude {', '.join(map(repr, exclude))} leaves no array of the sources"
-    return f"no array of {', '.join(patterns)} exists any more"
+    return (
+        f"no array of {', '.join(patterns)} exists any more; coordinates of axes are left out, "
+        "unless they are named"
+    )
 
 
 def _members(
@@ -100,6 +103,8 @@ def _members(
                 continue
             for member in open_each(address, options):
                 inner = below(shown_address(address), member.name)
+                if inner and isinstance(member, Source) and member.of_axis:
+                    continue
                 name = "/".join(part for part in (key, inner) if part) or last_of(address)
                 yield address, name, member
 

@@ -219,6 +219,14 @@ def ledger_text(run: Run) -> str:
     return f"ledger {name}: had {counted(told.known, 'block')}, keeps {told.kept:,} more{damaged}"
 
 
+def read_text(run: Run) -> str:
+    """Say how much a run read, and how fast."""
+    nbytes = run.plan.scan.nbytes
+    if run.plan.ledger is not None:  # what it had damaged was read, too
+        nbytes = sum(entry.nbytes for entry in run.profile.values())
+    return f"{size_text(nbytes)} in {run.seconds:.2f} s, {size_text(nbytes / run.seconds)}/s"
+
+
 def device_table(devices: Mapping[str, DeviceReport], seconds: float) -> Table:
     """Say which device folded how much, with which variant."""
     made = table("device", "uuid", "variant", "#blocks", "#GiB", "#GiB/s")

@@ -59,6 +59,11 @@ def test_two_axes_are_a_map_with_true_coordinates_and_units():
     assert ax.get_aspect() == 1
 
 
+def test_a_map_without_values_says_so():
+    ax = reduced("mean", axis="time", where=lambda x: x < 0).plot()
+    assert [text.get_text() for text in ax.texts] == ["all values are NaN"]
+
+
 def test_one_axis_is_a_line_over_its_coordinate():
     ax = reduced("mean", axis=("lat", "lon")).plot(color="red")
     (line,) = ax.lines

@@ -51,7 +51,7 @@ def test_a_file_has_values_coordinates_and_units(path: Path):
 
 def test_what_is_there_stays_unless_it_is_to_go(path: Path):
     written(reduced(axis="time"), path)
-    with pytest.raises(PlanError, match=r"exists; remove it, .* overwrite=True"):
+    with pytest.raises(PlanError, match=r"exists; remove it, .*overwrite=True"):
         written(reduced("max", axis="time"), path)
     written(reduced("max", axis="time"), path, overwrite=True)
     with opened(path) as got:
@@ -107,6 +107,13 @@ def test_whichever_store_reads_a_folder_it_makes_no_room(tmp_path: Path, prefix:
         with pytest.raises(PlanError, match="are one or in each other"):
             result.to_zarr(tmp_path / "air.zarr", overwrite=True)
     assert zarr.open_array(tmp_path / "air.zarr").shape == VALUES.shape
+
+
+def test_a_zarr_opens_without_a_warning(tmp_path: Path, recwarn: pytest.WarningsRecorder):
+    reduced().to_zarr(tmp_path / "a.zarr")
+    recwarn.clear()
+    xr.open_zarr(tmp_path / "a.zarr").load()
+    assert not recwarn.list
 
 
 def test_coordinates_of_the_source_make_no_room(tmp_path: Path):

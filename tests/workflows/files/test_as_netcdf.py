@@ -12,7 +12,7 @@ import zarr
 
 import chunkfold as cf
 from chunkfold.errors import PlanError
-from chunkfold.workflows.files.as_netcdf import check_netcdf
+from chunkfold.results.files import check_netcdf
 from chunkfold.workflows.files.writing import write_results
 
 pytestmark = pytest.mark.unoptimised
@@ -84,9 +84,9 @@ def test_what_a_netcdf_cannot_hold_is_refused(air: Path, tmp_path: Path, monkeyp
     with pytest.raises(PlanError, match="its axis 'lat' is"):
         write_results(tmp_path / "o.nc", {"": found})
     assert not (tmp_path / "o.nc").exists()
-    monkeypatch.setattr(
-        "chunkfold.workflows.files.as_netcdf._NEEDED", ("xarray", "nothing_of_the_kind")
-    )
+    monkeypatch.setattr("chunkfold.results.files._NEEDED", ("xarray", "nothing_of_the_kind"))
     with pytest.raises(PlanError, match=r"needs nothing_of_the_kind: pip install 'chunkfold\[netc"):
         check_netcdf("o.nc")
     check_netcdf("o.zarr")
+    with pytest.raises(PlanError, match=r"or write \.zarr"):
+        cf.submit(air, "mean", axis="time").labelled().to_netcdf(tmp_path / "o.nc")

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+import zarr
 
 from chunkfold.results.pictures import pictures
 from chunkfold.workflows.files.read_results import read_results
@@ -80,7 +81,8 @@ def test_a_terminal_is_shown_what_it_can_show(
         (("reduce", "AIR", "--axis", "time", "--plot", "x.nonsense"), "no such kind of picture"),
         (("reduce", "AIR", "--axis", "time", "--plot", "no/x.png"), "make that folder"),
         (("reduce", "AIR", "--axis", "time", "--plot", "there.png"), "exists"),
-        (("plot", "none.nc", "x.png"), "is not there"),
+        (("plot", "none.nc", "x.png"), "does not exist"),
+        (("plot", "a.zarr", "x.png"), "a.zarr is an array: give the group that --out wrote"),
         (("plot", "t.csv", "x.png"), "only .nc, .zarr and .json say which"),
         (("plot", "bad.json", "x.png"), "cannot be read as results"),
         (("plot", "bad.nc", "x.png"), "cannot be read as results"),
@@ -93,6 +95,7 @@ def test_what_cannot_be_drawn_is_said_before(
 ):
     for name, text in (("there.png", ""), ("bad.json", "[1"), ("bad.nc", "x"), ("t.csv", "a")):
         (tmp_path / name).write_text(text)
+    zarr.create_array(tmp_path / "a.zarr", data=np.ones(3))
     (tmp_path / "one.json").write_text('{"mean": 3.5}')
     words = tuple(str(air) if word == "AIR" else word for word in words)
     done = command(*words, cwd=tmp_path, code=2)

@@ -54,9 +54,10 @@ def missing_statuses(options: StorageOptions) -> Collection[int]:
     given = options.get("missing_status", dask.config.get(MISSING_STATUS, ()))
     statuses = given if isinstance(given, (list, tuple, set, frozenset)) else (given,)
     for status in statuses:
-        if isinstance(status, bool) or status not in MISSING:
+        if type(status) is not int or status not in MISSING:
+            name = "missing_status" if "missing_status" in options else MISSING_STATUS
             raise PlanError(
-                f"missing_status is {status!r}; give a status of a missing object, "
+                f"{name} is {status!r}; give a status of a missing object, "
                 f"other than 404: {' or '.join(map(str, MISSING))}"
             )
     return statuses
@@ -210,8 +211,8 @@ def _bytes(name: str, default: int, least: int = 1) -> int:
     """
     given = dask.config.get(name, default)
     try:
-        found = -1 if isinstance(given, bool) else int(parse_bytes(given))
-    except (ValueError, TypeError, AttributeError, OverflowError):
+        found = -1 if isinstance(given, bool) or given == "" else int(parse_bytes(given))
+    except (ValueError, TypeError, AttributeError, IndexError, OverflowError):
         found = -1
     if found < least:
         raise PlanError(f"{name} is {given!r}; give bytes, such as '64 MiB'")
@@ -236,7 +237,7 @@ def _time(name: str, default: float) -> float:
     given = dask.config.get(name, default)
     try:
         seconds = float(parse_timedelta(given))
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError):
         seconds = 0.0
     if seconds <= 0:
         raise PlanError(f"{name} is {given!r}; give a time, such as '{default:.0f} s'")

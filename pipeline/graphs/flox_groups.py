@@ -196,4 +196,6 @@ def _finished(agg: Any, op: str, view: StoredView) -> dict[str, Any]:
     summed = op == "sum" or (op in ("min", "max") and least > 1)
     if summed and least > 0 and view.dtype.kind == "f":
         found["min_count"] = least
+    elif least > 1:
+        raise NotTakenError("groups of few elements become NaN")
     return found

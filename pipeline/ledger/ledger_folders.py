@@ -17,6 +17,7 @@ from chunkfold.errors import LedgerError
 from chunkfold.kernels.cache.entries import TEMPORARY, TO_READ, put_whole
 from chunkfold.kernels.cache.trusted import UntrustedError, is_private, owner_of, private_folder
 from chunkfold.redaction import shown_address
+from chunkfold.stores.addresses import array_around, node_type
 from chunkfold.stores.listing import listed
 from chunkfold.stores.remote import LISTED, message_of, open_store, said_shortly
 
@@ -195,6 +196,14 @@ class StoreFolder:
         return []
 
 
+def _refuse_zarr(folder: Path) -> None:
+    """Refuse a Zarr array or group, and what is in an array."""
+    around = array_around(folder)
+    if node_type(folder) is not None or around is not None:
+        what = "a Zarr" if around is None else f"in the Zarr array {around}"
+        raise LedgerError(f"the ledger {folder} is {what}: give a folder of its own")
+
+
 def folder_at(place: str, *, trusted: bool, create: bool) -> Folder:
     """Return the folder of a path or a URL.
 
@@ -221,6 +230,8 @@ def folder_at(place: str, *, trusted: bool, create: bool) -> Folder:
             local = Path(path).expanduser() if url is None else Path(path)
         except RuntimeError as error:
             raise LedgerError(f"the ledger {place} names nobody's folder: {error}") from None
+        if create:
+            _refuse_zarr(local)
         return LocalFolder(local, trusted=trusted, create=create)
     if url[1].lower() not in LISTED:
         raise LedgerError(

@@ -6,10 +6,15 @@ import itertools
 import os
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from chunkfold.errors import PlanError
 from chunkfold.redaction import shown_address
-from chunkfold.stores.addresses import is_zarr, node_type
+from chunkfold.stores.addresses import array_around, is_zarr, local_path, node_type
+from chunkfold.stores.guarded_stores import METADATA
+from chunkfold.stores.targets import last_link
+
+Places = set[PurePosixPath]
 
 
 def is_url(out: str | Path) -> bool:
@@ -25,7 +30,8 @@ def out_text(out: str | Path) -> str:
 def refuse_origins(out: str | Path | None, origins: Iterable[str]) -> None:
     """Refuse an output that equals, contains or lies in what it is made of; None passes.
 
-    Nor does it replace an array next to one of these in a Zarr group, such as a coordinate.
+    Nor does it replace an array that belongs to one of these: in the Zarr group of one, such as a
+    coordinate, or in a group above.
 
     Parameters
     ----------
@@ -39,35 +45,50 @@ def refuse_origins(out: str | Path | None, origins: Iterable[str]) -> None:
     """
     if out is None:
         return
-    target = _place(out)
+    targets, replaces = _places(out), _replaces_a_member(out)
     for origin in origins:
-        if _overlap(target, _place(origin)):
+        places = _places(origin)
+        if _overlap(targets, places):
             raise PlanError(
                 f"output {out_text(out)} and source {out_text(origin)} are one or in each other; "
                 "write it elsewhere"
             )
-        if target.parent == _place(origin).parent and _replaces_a_member(out):
+        if replaces and any(one.parent in place.parents for one in targets for place in places):
             raise PlanError(
                 f"output {out_text(out)} would replace what belongs to source {out_text(origin)}, "
                 "in the same Zarr group; write it elsewhere"
             )
 
 
-def refuse_overlaps(*outs: str | None) -> None:
-    """Refuse outputs that are one, or of which one lies in another; None are ignored.
+def refuse_overlaps(*outs: str | os.PathLike[str] | None) -> None:
+    """Refuse outputs, or a ledger, that are one or lie in each other; None are ignored.
 
     Raises
     ------
     PlanError
         If two are.
     """
-    given = [out for out in outs if out is not None]
+    given: list[Any] = [out for out in outs if out is not None]
     for one, other in itertools.combinations(given, 2):
-        if _overlap(_place(one), _place(other)):
+        if _overlap(_places(one), _places(other)):
             raise PlanError(
-                f"outputs {out_text(one)} and {out_text(other)} are one or in each other: give "
-                "each a name of its own"
+                f"outputs {out_text(one)} and {out_text(other)} are one or in each other: "
+                "give each a name of its own"
             )
+
+
+def refuse_parts_of_zarr(out: Path) -> None:
+    """Refuse a local output in the place of a part of a Zarr array, or of metadata.
+
+    Raises
+    ------
+    PlanError
+        If it is one.
+    """
+    if out.name in METADATA and is_zarr(out.parent):
+        raise PlanError(f"output {out} has the name of Zarr's metadata: choose another")
+    if (around := array_around(out)) is not None:
+        raise PlanError(f"output {out} lies in the Zarr array {around}: write it elsewhere")
 
 
 def _replaces_a_member(out: str | Path) -> bool:
@@ -80,13 +101,22 @@ def _replaces_a_member(out: str | Path) -> bool:
     return there and node_type(path) != "group" and not (path / ".zgroup").exists()
 
 
-def _overlap(one: PurePosixPath, other: PurePosixPath) -> bool:
-    return one == other or one in other.parents or other in one.parents
+def _overlap(some: Places, others: Places) -> bool:
+    return any(
+        one == other or one in other.parents or other in one.parents
+        for one, other in itertools.product(some, others)
+    )
 
 
-def _place(address: str | Path) -> PurePosixPath:
-    """Return a path that is the same for all spellings of an address."""
-    if is_url(address):
-        scheme, _, rest = shown_address(str(address)).partition("://")
-        return PurePosixPath(scheme.lower(), rest.strip("/"))
-    return PurePosixPath(os.path.realpath(address))
+def _places(address: str | Path) -> Places:
+    """Return the paths of an address as it is named and as links lead; of a URL the one.
+
+    They are the same for all spellings. A chain of fsspec is where its last link is.
+    """
+    text = str(address)
+    path = local_path(text) or local_path(last_link(text))
+    if path is not None:
+        made = os.path.abspath(path)  # noqa: PTH100 # links stay
+        return {PurePosixPath(made), PurePosixPath(os.path.realpath(made))}
+    scheme, _, rest = shown_address(text).partition("://")
+    return {PurePosixPath(scheme.lower(), rest.strip("/"))}

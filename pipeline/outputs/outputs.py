@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from pathlib import Path, PurePosixPath
 
 from chunkfold.errors import OutputError, PlanError
-from chunkfold.outputs.output_places import is_url, out_text
+from chunkfold.outputs.output_places import is_url, out_text, refuse_parts_of_zarr
 from chunkfold.outputs.placing import move, put
 from chunkfold.outputs.staged_objects import StagedObjects, staged_objects
 from chunkfold.outputs.staging_folder import (
@@ -26,7 +26,7 @@ from chunkfold.outputs.staging_folder import (
     staging_folder,
 )
 from chunkfold.outputs.uploads import EXISTS, check_remote, upload
-from chunkfold.stores.addresses import is_zarr
+from chunkfold.stores.addresses import node_type
 from chunkfold.stores.remote import message_of
 
 FORMATS = {
@@ -90,6 +90,7 @@ def check_writable(out: str | Path, *, overwrite: bool = False) -> None:
         raise PlanError(f"output {str(out)!r} names no file: a name has 1 to {_MOST_NAME} bytes")
     if re.match(r"\w+:/", str(path)):
         raise PlanError(f"output {path} is a URL; this one is to be a local file or folder")
+    refuse_parts_of_zarr(path)
     clear_staging(path, kept=True)
     if os.path.lexists(path):
         if not overwrite:
@@ -203,7 +204,8 @@ def resumable(
 
 def _may_go(folder: Path) -> bool:
     """Return True if a folder is a Zarr, or empty."""
-    return is_zarr(folder) or not any(folder.iterdir())
+    older = any((folder / name).exists() for name in (".zarray", ".zgroup"))
+    return node_type(folder) is not None or older or not any(folder.iterdir())
 
 
 def _folder_of(path: Path, question: str, *, remote: bool) -> AbstractContextManager[Path]:

@@ -22,11 +22,12 @@ from chunkfold.kernels.strides import c_strides
 from chunkfold.positions import crossed
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.aligning import align_to_data
+from chunkfold.sources.array_origins import array_origins
 from chunkfold.sources.axis_names import Named, axis_names
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.computed_weights import computed_weights
 from chunkfold.sources.named_labels import coordinate_of, may_name, nothing_named
-from chunkfold.sources.noted_addresses import noted
+from chunkfold.sources.noted_addresses import note, noted
 from chunkfold.sources.opening import open_any
 from chunkfold.stores.addresses import NO_OPTIONS
 from chunkfold.units import size_text
@@ -213,6 +214,7 @@ def _opened(
     given: Any, what: str, data: Named, options: StorageOptions
 ) -> tuple[str, np.ndarray, Sequence[str | None] | None]:
     """Return what messages call an array, its values, and the names of its axes."""
+    note(array_origins(given))
     named = hasattr(given, "shape") or _is_address(given)
     array = noted(open_any(given if named else _array(given, what), options))
     name = what if array.local_path is None and not _is_address(given) else array.name

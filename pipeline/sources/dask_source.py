@@ -18,6 +18,7 @@ from chunkfold.axis_cuts import Cells
 from chunkfold.bad_chunks import BadChunk
 from chunkfold.boxes import region_shape
 from chunkfold.errors import ChunkError, SourceError
+from chunkfold.sources.array_origins import array_origins
 from chunkfold.sources.array_source import Region, cells_of_chunks
 from chunkfold.sources.dask_division import Division
 from chunkfold.sources.dask_graph import Failed, futures_in, optimized
@@ -65,6 +66,11 @@ class DaskSource(Source):
     def dims(self) -> tuple[str | None, ...] | None:
         """Names of the axes, of arrays that came with some."""
         return self.named
+
+    @property
+    def own_addresses(self) -> Sequence[str]:
+        """The paths and URLs of the stored arrays that it is computed from."""
+        return [self.name, *array_origins(self.array)]
 
     @property
     def kind(self) -> str:

@@ -14,10 +14,12 @@ from chunkfold.axis_cuts import Cells
 from chunkfold.errors import PlanError, SourceError
 from chunkfold.grid import Axis
 from chunkfold.selections import Selection, select
+from chunkfold.sources.array_origins import array_origins
 from chunkfold.sources.array_source import ArraySource, cells_of_chunks
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.dask_selections import read_by
 from chunkfold.sources.dask_source import is_dask
+from chunkfold.sources.noted_addresses import note
 from chunkfold.sources.opening import check_dtype, open_source
 from chunkfold.sources.source import Source
 from chunkfold.sources.xarray_layers import decodes_alike, once, selection_of, unwrapped
@@ -132,6 +134,7 @@ def data_arrays(given: Any) -> DataArrays | None:
     if not all(held):
         raise PlanError("one of two sources is a DataArray, the other is none: give both as such")
     arrays = tuple(each)
+    note(origin for one in arrays for origin in array_origins(one))
     _refuse_unaligned(arrays)
     found = [_behind(one) for one in arrays]
     first = found[0][1]
@@ -242,6 +245,11 @@ class XarraySource(ArraySource):
 
     why: str = ""
     """The reason why its store is not read directly."""
+
+    @property
+    def own_addresses(self) -> Sequence[str]:
+        """The path or URL that xarray reads."""
+        return [self.name, *array_origins(self.array)]
 
     @property
     def kind(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from chunkfold.axis_cuts import Cells
 from chunkfold.bad_chunks import BadChunk
 from chunkfold.boxes import region_shape
-from chunkfold.errors import ChangedError, SourceError, TargetError, unreadable
+from chunkfold.errors import ChangedError, ChunkfoldError, SourceError, TargetError, unreadable
 from chunkfold.kernels.feed.commands import Runs
 from chunkfold.sources.array_source import copied, cut_in_memory
 from chunkfold.sources.chunk_index import Listing
@@ -23,7 +23,7 @@ from chunkfold.sources.h5_storage import file_of, fills, filters_of, stored_runs
 from chunkfold.sources.source import Source
 from chunkfold.stores.expected import Expected
 from chunkfold.stores.h5_files import H5File
-from chunkfold.stores.h5_targets import check_links, targets_of
+from chunkfold.stores.h5_targets import check_links, files_behind, targets_of
 
 MOST_LISTED = 1 << 16
 """Chunks up to which a dataset is asked which of them are stored: it tells 1 a microsecond."""
@@ -93,6 +93,15 @@ class H5Source(DeclaredSource):
         return None if self.file is None else self.file.path
 
     @property
+    def own_addresses(self) -> Sequence[str]:
+        """The paths of its file, and of files that links and virtual datasets lead to."""
+        own = [self.local_path or self.name]
+        with suppress(OSError, KeyError, ChunkfoldError), self._opened() as dataset:
+            own.append(dataset.file.filename)
+            own += [] if self.file is None else files_behind(dataset, targets_of(self.file))
+        return own
+
+    @property
     def as_it_is(self) -> bool:
         """Return True if it has no filters, so that a part of a chunk can be read alone."""
         return not self.filters
@@ -142,13 +151,7 @@ class H5Source(DeclaredSource):
         return listed or not self.chunked
 
     def reopened(self) -> Source:
-        """Return it as it is now.
-
-        Raises
-        ------
-        SourceError
-            If it is gone.
-        """
+        """Return it as it is now, or raise `SourceError`."""
         if self.file is None:
             return self
         try:

@@ -19,10 +19,11 @@ from chunkfold.errors import PlanError, SourceError
 from chunkfold.redaction import shown_address
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.aligning import align_to_data
+from chunkfold.sources.array_origins import array_origins
 from chunkfold.sources.axis_names import Named
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.flags import flag_attributes
-from chunkfold.sources.noted_addresses import noted
+from chunkfold.sources.noted_addresses import note, noted
 from chunkfold.sources.ome_zarr import image_name
 from chunkfold.sources.opening import check_dtype, open_any
 from chunkfold.sources.source import Source
@@ -87,11 +88,13 @@ def read_labels(
     """
     if isinstance(by, GivenLabels):
         return by
+    note(array_origins(by))
     if isinstance(by, (str, os.PathLike)) and os.fspath(by).endswith(".npy"):
         if "://" in os.fspath(by):
             raise SourceError(
                 f"{shown_address(os.fspath(by))}: files of NumPy's are read from this host alone"
             )
+        note([os.fspath(by)])
         return _read_npy(Path(by), fractions=fractions)
     if isinstance(by, (str, os.PathLike, zarr.Array)):
         return _read_zarr(by, options, data, mask_and_scale=mask_and_scale, fractions=fractions)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -22,9 +22,14 @@ def noting_addresses() -> Iterator[dict[str, None]]:
         _noted.reset(before)
 
 
+def note(found: Iterable[str]) -> None:
+    """Note addresses, if anybody asks for them."""
+    if (addresses := _noted.get()) is not None:
+        addresses.update(dict.fromkeys(found))
+
+
 def noted(source: Source) -> Source:
     """Note the addresses of a source, and return it."""
-    addresses = _noted.get()
-    if addresses is not None:
-        addresses.update(dict.fromkeys(source.addresses))
+    if _noted.get() is not None:
+        note(source.addresses)
     return source

@@ -169,9 +169,14 @@ class Source(ABC):
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Return the paths or URLs of what it is read from."""
-        every = ((one.local_path or one.name).rstrip("/") for one in self.origins)
+        """Return the paths or URLs of what it is read from, and of what that leads to."""
+        every = (place.rstrip("/") for one in self.origins for place in one.own_addresses)
         return tuple(dict.fromkeys(every))
+
+    @property
+    def own_addresses(self) -> Sequence[str]:
+        """The paths or URLs of one of its origins."""
+        return [self.local_path or self.name]
 
     def parted(self, regions: Sequence[Sequence[slice]]) -> Source:
         """Return it as a block brings it, that reads these regions.

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import zarr
-from zarr.storage import FsspecStore, LocalStore, MemoryStore, ObjectStore, ZipStore
+from zarr.storage import FsspecStore, LocalStore, MemoryStore, ObjectStore, WrapperStore, ZipStore
 
 from chunkfold.decoding.codec_metadata import refuse_code
 from chunkfold.errors import ChangedError, ClusterError, SourceError, runs_short
 from chunkfold.http_denials import refusal
-from chunkfold.stores.guarded_stores import careful
+from chunkfold.stores.guarded_stores import CarefulZip, careful
 from chunkfold.stores.icechunk_store import Snapshot, as_snapshot
 from chunkfold.stores.remote import message_of
 
@@ -26,6 +26,8 @@ for _told in (
 ):
     warnings.filterwarnings("ignore", message=_told)
 
+_LOCAL_ZIP = (ZipStore, CarefulZip)
+"""Archives on a local disk; those behind a network are subclasses."""
 AnyArray: TypeAlias = "zarr.Array[Any]"
 
 
@@ -91,10 +93,10 @@ def _anew(array: AnyArray, name: str) -> AnyArray:
 
 def is_remote(array: AnyArray) -> bool:
     """Tell whether reading an array is waiting for a network more than anything."""
-    store = array.store  # archives behind a network are a kind of ZipStore
+    store = array.store
     if isinstance(store, Snapshot):
         return store.local is None
-    return not isinstance(store, (LocalStore, MemoryStore)) and type(store) is not ZipStore
+    return not isinstance(store, (LocalStore, MemoryStore)) and type(store) not in _LOCAL_ZIP
 
 
 def local_path_of(array: AnyArray) -> str | None:
@@ -109,14 +111,24 @@ def local_path_of(array: AnyArray) -> str | None:
 
 def disk_path_of(array: AnyArray) -> str | None:
     """Return where an array is on a local disk, also if it is read as objects; None elsewhere."""
-    store = array.store
+    store: Any = array.store
+    while isinstance(store, WrapperStore):
+        store = store._store
+    if isinstance(store, LocalStore):
+        return f"{store.root}/{array.path}"
+    if type(store) in _LOCAL_ZIP:
+        return f"{store.path}/{array.path}"
     if isinstance(store, ObjectStore):
         from obstore.store import LocalStore as LocalObjects  # who has none has no such store
 
         if isinstance(store.store, LocalObjects):
             return f"{store.store.prefix or ''}/{array.path}"
-    if isinstance(store, FsspecStore) and {"file", "local"} & {*_protocols(store.fs.protocol)}:
-        return f"{store.path}/{array.path}"
+    if isinstance(store, FsspecStore):
+        files = store.fs
+        while (inner := getattr(files, "sync_fs", getattr(files, "fs", None))) is not None:
+            files = inner
+        if {"file", "local"} & {*_protocols(files.protocol)}:
+            return f"{store.path}/{array.path}"
     return local_path_of(array)
 
 

@@ -138,9 +138,10 @@ class ZarrSource(Source):
         return zarr_arrays.local_path_of(self.array)
 
     @property
-    def addresses(self) -> tuple[str, ...]:
-        """Return the path or URL that it is read from."""
-        return ((zarr_arrays.disk_path_of(self.array) or self.name).rstrip("/"),)
+    def own_addresses(self) -> Sequence[str]:
+        """The path or URL that it is read from, and those of files that references lead to."""
+        store, own = self.array.store, zarr_arrays.disk_path_of(self.array) or self.name
+        return [own, *(store.led_to if isinstance(store, ChainStore) else ())]
 
     @property
     def travels(self) -> bool:

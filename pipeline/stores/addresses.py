@@ -147,6 +147,14 @@ def node_type(folder: Path) -> Any:
     return found.get("node_type") if isinstance(found, dict) else None
 
 
+def array_around(path: Path) -> Path | None:
+    """Return the Zarr array that a path lies in, as it is named or as links lead, if any."""
+    for folder in (*path.absolute().parents, *path.resolve().parents):
+        if node_type(folder) == "array" or (folder / ".zarray").exists():
+            return folder
+    return None
+
+
 def is_packed(path: Path) -> bool:
     """Return True if a local path leads into reference files, or into an Icechunk repository."""
     return references_in(path) is not None or repository_in(path) is not None

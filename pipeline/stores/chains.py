@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import suppress
 from typing import Any
 
@@ -35,6 +35,12 @@ class ChainStore(CarefulFsspec):
         files = getattr(self.fs, "sync_fs", self.fs)
         if hasattr(files, "targets"):
             files.check("/".join(part for part in (self.path.strip("/"), path) if part))
+
+    @property
+    def led_to(self) -> Collection[str]:
+        """The paths and URLs that references lead to which were checked."""
+        files = getattr(self.fs, "sync_fs", self.fs)
+        return files.led_to if hasattr(files, "targets") else ()
 
     async def list_dir(self, prefix: str) -> AsyncIterator[str]:
         """Yield names in a folder: with no path of its own the base class takes none off theirs."""

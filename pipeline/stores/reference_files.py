@@ -38,6 +38,8 @@ class CheckedReferences(ReferenceFileSystem):  # type: ignore[misc] # fsspec has
         self.references = references
         self.fss = TargetFiles(targets)
         self._checked: set[str] = set()
+        self.led_to: set[str] = set()
+        """Targets that `check` has seen."""
 
     def check(self, prefix: str) -> None:
         """Check all references below a path, before any chunk is read.
@@ -49,13 +51,11 @@ class CheckedReferences(ReferenceFileSystem):  # type: ignore[misc] # fsspec has
         """
         if prefix in self._checked:
             return
-        seen = set()
         for key, to in self.references.items():
             if key.startswith(f"{prefix}/" if prefix else ""):
                 self._refuse_malformed(key, to)
-                if isinstance(to, list) and to[0] not in seen:
-                    seen.add(to[0])
-                    self.targets.checked(to[0])
+                if isinstance(to, list) and to[0] not in self.led_to:
+                    self.led_to.add(self.targets.checked(to[0]))
         self._checked.add(prefix)
 
     def _refuse_malformed(self, key: str, to: Any) -> None:

@@ -69,6 +69,7 @@ TAKEN: dict[str, Callable[[xr.Dataset], Any]] = {
     "months, cohorts": lambda ds: ds.x.groupby("time.month").sum("time", method="cohorts"),
     "seasons": lambda ds: ds.x.groupby("time.season").max(method="map-reduce"),
     "spans": lambda ds: ds.x.resample(time="1MS").mean(),
+    "enough in groups": lambda ds: ds.x.groupby("time.month").sum(min_count=30),
     "count of groups": lambda ds: ds.x.groupby("time.month").count(),
     "months of some": lambda ds: ds.x.isel(lat=2, time=slice(5, 50, 2)).groupby("time.month").sum(),
     "listed months": lambda ds: ds.x.isel(time=[4, 9, 30, 2]).groupby("time.month").mean(),
@@ -133,6 +134,10 @@ LEFT: dict[str, tuple[Callable[[xr.Dataset], Any], str]] = {
             ds.x.data, np.arange(8) // 3, func="nansum", expected_groups=np.arange(5), fill_value=0
         )[0],
         "become a number",
+    ),
+    "few integers of groups": (
+        lambda ds: ds.whole.groupby("time.month").sum(min_count=100_000),
+        "groups of few elements become NaN",
     ),
     "flox's own": (lambda ds: ds.x.groupby("time.month").first(), "is not known"),
     "weighted": (lambda ds: ds.x.weighted(ds.lat + 1).mean("lat"), "before"),

@@ -25,7 +25,7 @@ def test_a_deadline_is_documented_with_its_default(name, seconds):
         assert wait_seconds(name) == 120
 
 
-@pytest.mark.parametrize("given", ["soon", 0, -1, None, [1]])
+@pytest.mark.parametrize("given", ["", "soon", 0, -1, None, [1]])
 def test_what_is_no_time_is_refused_before_a_run_begins(given):
     with (
         dask.config.set({"chunkfold.workers.silent": given}),
@@ -35,7 +35,7 @@ def test_what_is_no_time_is_refused_before_a_run_begins(given):
 
 
 @pytest.mark.parametrize("setting", ["deadline", "metadata-bytes"])
-@pytest.mark.parametrize("given", ["soon", -1, None, [1], True])
+@pytest.mark.parametrize("given", ["", "soon", -1, None, [1], True])
 @pytest.mark.parametrize("store", ["http://127.0.0.1:1/a", "files"])
 def test_what_is_no_bound_of_a_store_is_refused(tmp_path: Path, setting, given, store):
     if (setting, given) == ("deadline", True):

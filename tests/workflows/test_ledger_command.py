@@ -86,6 +86,14 @@ def test_a_plan_makes_no_ledger(source: Path, tmp_path: Path, command: Callable)
         (("ledger", "prune", "{tmp}", "--older-than", "soon"), "give an age with its unit"),
         (("ledger", "prune", "{tmp}", "--older-than", "-1d"), "give an age with its unit"),
         (("reduce", "{tmp}/a.zarr", "--ledger", "http://host/l"), "cannot be written"),
+        (
+            ("reduce", "{tmp}/a.zarr", "--ledger", "{tmp}/o.zarr/l", "--out", "{tmp}/o.zarr"),
+            "are one or in each other: give each a name",
+        ),
+        (
+            ("project", "{tmp}/a.zarr", "{tmp}/l", "--axis", "0", "--ledger", "{tmp}/l"),
+            "are one or in each other: give each a name",
+        ),
         (("reduce", "{tmp}/a.zarr", "--ledger", "{tmp}/l", "--mode", "fast"), "ledger keeps exact"),
     ],
 )

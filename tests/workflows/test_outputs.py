@@ -44,7 +44,7 @@ def write(made: Path, text: str, *, folder: bool) -> None:
         made.mkdir()
     (made / "data" if folder else made).write_text(text)
     if folder:
-        (made / "zarr.json").write_text("{}")
+        (made / "zarr.json").write_text('{"node_type": "group"}')
 
 
 @pytest.mark.parametrize("before", [None, False, True], ids=["nothing", "file", "folder"])

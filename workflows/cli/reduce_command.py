@@ -140,7 +140,7 @@ def reduce_command(
     common_options.hold(output)
     check_plot(plot, "xarray", overwrite=overwrite)
     _check_beside(manifest, report, performance)
-    refuse_overlaps(output, plot, manifest, report, performance)
+    refuse_overlaps(output, plot, manifest, report, performance, request.options.ledger)
     for file in (output, plot, manifest, report, performance):
         refuse_origins(file, request.origins)
     quiet = quiet or json_lines

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from chunkfold.errors import PlanError, warn_caller
-from chunkfold.outputs.output_places import is_url, out_text, refuse_origins
+from chunkfold.outputs.output_places import is_url, out_text, refuse_origins, refuse_overlaps
 from chunkfold.outputs.outputs import check_output, check_writable
 from chunkfold.outputs.staging_folder import question_of
 from chunkfold.planning.option_table import Keywords, Op
@@ -173,6 +173,7 @@ def _whatever_is_left(opened: Source, options: Keywords) -> Keywords:
 def _check_out(made: Pyramid, out: str | Path, *, overwrite: bool) -> None:
     if not made.beside:
         refuse_origins(out, made.request.origins)
+        refuse_overlaps(out, made.request.options.ledger)
         check_output(out, (".zarr",), overwrite=overwrite)
         return
     group = open_node(out)

@@ -90,7 +90,7 @@ def check_job(job: Job, left_out: dict[str, str] | None = None) -> dict[str, Req
     for out in beside:
         for request in requests.values():
             refuse_origins(out, request.origins)
-    refuse_overlaps(*beside)
+    refuse_overlaps(*beside, job.limits.ledger)
     check_cluster(job.cluster)
     for name, one in ({"": options} if isinstance(options, Options) else options).items():
         _refuse_clashes([name] if name else one.names, sources)

@@ -17,7 +17,7 @@ from chunkfold.api import submit
 from chunkfold.errors import PlanError
 from chunkfold.events import OnEvent
 from chunkfold.kernels import quantile
-from chunkfold.outputs.output_places import refuse_origins
+from chunkfold.outputs.output_places import refuse_origins, refuse_overlaps
 from chunkfold.outputs.outputs import check_output
 from chunkfold.planning.option_table import Keywords, Op
 from chunkfold.planning.options import Options
@@ -240,6 +240,7 @@ def apply(
         )
     opened = open_zarr(source)
     made_of = check_applied(opened, out, dtype, overwrite=overwrite)
+    refuse_overlaps(out, ledger)
     why = found.why_not
     if why:
         raise PlanError(f"{opened.name}: {why}; nothing was written")

@@ -11,7 +11,7 @@ from distributed import Client
 from chunkfold.api import stream, submit
 from chunkfold.errors import PlanError
 from chunkfold.events import OnEvent
-from chunkfold.outputs.output_places import refuse_origins
+from chunkfold.outputs.output_places import refuse_origins, refuse_overlaps
 from chunkfold.outputs.outputs import check_output, staged
 from chunkfold.planning.option_table import Keywords, Op
 from chunkfold.planning.options import DEFAULT, Options, options_of, with_options
@@ -88,6 +88,7 @@ def projection(
         )
     request = resolve(source, options)
     refuse_origins(out, request.origins)
+    refuse_overlaps(out, options.ledger)
     check_output(out, (".zarr",), overwrite=overwrite)
     check_results(out, options)
     refuse_own_axes(options, "use reduce --out for it")

@@ -17,7 +17,7 @@ from zarr.storage import StorePath
 
 from chunkfold.errors import NaNWarning, PlanError, warn_caller
 from chunkfold.events import OnEvent
-from chunkfold.outputs.output_places import is_url, out_text
+from chunkfold.outputs.output_places import is_url, out_text, refuse_origins, refuse_overlaps
 from chunkfold.outputs.staging_folder import clear_staging, staging_folder
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.option_table import Keywords
@@ -153,6 +153,8 @@ def transformation(
         if not spans:
             given["groups"] = labels if isinstance(options.get("by"), (tuple, list)) else labels[0]
     request = resolve(opened, options_of(TRANSFORMS[how], given))
+    refuse_origins(out, (*whole.origins, *request.origins))
+    refuse_overlaps(out, request.options.ledger)
     _refuse_part_of_kept_axes(request, whole)
     return Transformation(how, opened, request, whole, written)
 

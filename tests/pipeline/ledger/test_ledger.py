@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import zarr
 from safetensors.numpy import load_file
 
 from chunkfold.errors import LedgerError
@@ -91,6 +92,14 @@ def test_a_folder_that_others_may_write_to_is_refused_unless_it_is_trusted(tmp_p
     with pytest.raises(LedgerError, match=r"others may write to .*trust_ledger=True"):
         Ledger.at(str(folder))
     Ledger.at(str(folder), trusted=True).write([entry(1)])
+
+
+def test_a_zarr_is_no_ledger(tmp_path: Path):
+    group = zarr.open_group(tmp_path / "a.zarr", mode="w")
+    group.create_array("t", data=np.ones((3, 4)))
+    for place in ("a.zarr", "a.zarr/t", "a.zarr/t/c/l"):
+        with pytest.raises(LedgerError, match=r"is a Zarr: give|is in the Zarr array"):
+            Ledger.at(str(tmp_path / place))
 
 
 @pytest.mark.parametrize(

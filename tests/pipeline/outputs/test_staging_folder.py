@@ -165,7 +165,7 @@ def test_what_cannot_be_put_back_is_kept(tmp_path: Path, monkeypatch):
     out = tmp_path / "out.zarr"
     with staged(out) as made:
         made.mkdir()
-        (made / "zarr.json").write_text("{}")
+        (made / "zarr.json").write_text('{"node_type": "group"}')
     true_rename = Path.rename
 
     def fails_back(path: Path, target: Path) -> Path:
@@ -184,4 +184,4 @@ def test_what_cannot_be_put_back_is_kept(tmp_path: Path, monkeypatch):
     monkeypatch.undo()
     assert not out.exists()
     check_output(out, overwrite=True)
-    assert (out / "zarr.json").read_text() == "{}"
+    assert (out / "zarr.json").read_text() == '{"node_type": "group"}'

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import dask.array as da
+import h5py
 import numpy as np
 import pytest
 import xarray as xr
 import zarr
+from kerchunk.hdf import SingleHdf5ToZarr
 from obstore.store import LocalStore as LocalObjects
-from zarr.storage import FsspecStore, ObjectStore
+from zarr.storage import FsspecStore, LocalStore, ObjectStore, WrapperStore
 
 import chunkfold as cf
 from chunkfold.errors import PlanError
@@ -107,6 +113,76 @@ def test_whichever_store_reads_a_folder_it_makes_no_room(tmp_path: Path, prefix:
         with pytest.raises(PlanError, match="are one or in each other"):
             result.to_zarr(tmp_path / "air.zarr", overwrite=True)
     assert zarr.open_array(tmp_path / "air.zarr").shape == VALUES.shape
+
+
+def lazily(folder: Path) -> xr.DataArray:
+    return xr.open_zarr(folder, consolidated=False).air
+
+
+SOURCES: dict[str, Callable[[Path], Any]] = {
+    "concatenated objects": lambda at: cf.concatenate([by_objects(at)] * 2, axis=0),
+    "concatenated": lambda at: cf.concatenate([lazily(at)] * 2, axis="time"),
+    "wrapped": lambda at: zarr.open_array(WrapperStore(LocalStore(at)), path="air", mode="r"),
+    "cached": lambda at: zarr.open_array(
+        FsspecStore.from_url(f"simplecache::file://{at}", read_only=True), path="air", mode="r"
+    ),
+    "turned": lambda at: lazily(at).transpose("lon", "time", "lat"),
+    "computed": lambda at: lazily(at) * 2,
+    "Dask's": lambda at: da.from_zarr(f"{at}/air"),
+}
+
+
+def by_objects(at: Path) -> zarr.Array:
+    return zarr.open_array(
+        ObjectStore(LocalObjects(at.parent), read_only=True), path=f"{at.name}/air", mode="r"
+    )
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_whatever_is_computed_of_it_a_source_makes_no_room(tmp_path: Path, kind: str):
+    AIR.to_dataset().to_zarr(tmp_path / "a.zarr", consolidated=False)
+    result = cf.submit(SOURCES[kind](tmp_path / "a.zarr"), "mean", axis=0).labelled()
+    with pytest.raises(PlanError, match="are one or in each other"):
+        result.to_zarr(tmp_path / "a.zarr", overwrite=True)
+
+
+@pytest.mark.parametrize("chunks", [None, {}])
+def test_a_file_that_xarray_reads_makes_no_room(tmp_path: Path, chunks: Any):
+    AIR.to_dataset().to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    with xr.open_dataset(tmp_path / "a.nc", engine="h5netcdf", chunks=chunks) as given:
+        result = cf.submit(given.air, "mean", axis="time").labelled()
+        with pytest.raises(PlanError, match="are one or in each other"):
+            result.to_netcdf(tmp_path / "a.nc", overwrite=True)
+
+
+def test_files_that_others_lead_to_make_no_room(tmp_path: Path):
+    AIR.to_dataset().to_netcdf(tmp_path / "air.nc", engine="h5netcdf")
+    with h5py.File(tmp_path / "link.nc", "w") as file:
+        file["air"] = h5py.ExternalLink("air.nc", "air")
+    with h5py.File(tmp_path / "virtual.h5", "w") as file:
+        layout = h5py.VirtualLayout(VALUES.shape, "f4")
+        layout[...] = h5py.VirtualSource("air.nc", "air", VALUES.shape)
+        file.create_virtual_dataset("air", layout)
+    made = SingleHdf5ToZarr(str(tmp_path / "air.nc"), inline_threshold=0).translate()
+    (tmp_path / "refs.json").write_text(json.dumps(made))
+    for name in ("link.nc", "virtual.h5", "refs.json"):
+        result = cf.submit(tmp_path / name / "air", "mean", axis=0).labelled()
+        with pytest.raises(PlanError, match="are one or in each other"):
+            result.to_netcdf(tmp_path / "air.nc", overwrite=True)
+
+
+@pytest.mark.parametrize(
+    ("what", "chunks"),
+    [("weights", None), ("weights", {}), ("where", None), ("where", {}), ("by", {})],
+)
+def test_what_xarray_weighs_and_groups_by_makes_no_room(tmp_path: Path, what: str, chunks: Any):
+    for name in ("a.zarr", "b.zarr"):
+        AIR.to_dataset().to_zarr(tmp_path / name, consolidated=False)
+    other = xr.open_zarr(tmp_path / "b.zarr", consolidated=False, chunks=chunks).air[0]
+    given = {"where": ("x > y", other), "by": other.astype("i4")}.get(what, other)
+    result = cf.submit(tmp_path / "a.zarr" / "air", "mean", axis=(1, 2), **{what: given})
+    with pytest.raises(PlanError, match="are one or in each other"):
+        result.labelled().to_zarr(tmp_path / "b.zarr", overwrite=True)
 
 
 def test_a_zarr_opens_without_a_warning(tmp_path: Path, recwarn: pytest.WarningsRecorder):

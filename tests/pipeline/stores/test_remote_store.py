@@ -98,7 +98,7 @@ def test_the_command_line_says_so_too(forbidding: Web):
 @pytest.mark.parametrize(
     ("source", "options", "said"),
     [
-        ("http://127.0.0.1:1/a", {"missing_status": 500}, "missing_status is 500; .* 403 or 410"),
+        ("http://127.0.0.1:1/a", {"missing_status": 500}, r"missing_status is 500; .* 403 or 410"),
         ("http://127.0.0.1:1/a", {"missing_status": True}, "missing_status is True"),
         (__file__, {"missing_status": 403}, "is no URL of s3"),
     ],
@@ -106,3 +106,11 @@ def test_the_command_line_says_so_too(forbidding: Web):
 def test_options_that_mean_nothing_are_refused(source: str, options: dict, said: str):
     with pytest.raises(cf.PlanError, match=said):
         cf.reduce(source, storage_options=options)
+
+
+def test_a_setting_that_means_nothing_is_named():
+    with (
+        dask.config.set({MISSING_STATUS: 404}),
+        pytest.raises(cf.PlanError, match=f"{MISSING_STATUS} is 404; give a status"),
+    ):
+        cf.reduce("http://127.0.0.1:1/a")

@@ -14,6 +14,8 @@ from chunkfold.sources.zarr_arrays import disk_path_of
 
 _ORIGINAL = "original-"
 """Layers of Dask's graphs that hold a stored array have names that begin so."""
+_MOST_LAYERS = 16
+"""Layers that xarray lays around an array of a file, at most."""
 
 
 def array_origins(given: Any) -> tuple[str, ...]:
@@ -36,7 +38,7 @@ def _origins(given: Any) -> Iterator[str]:
     if not is_dask_collection(given):
         yield from _stored(given)
         return
-    for name, layer in given.__dask_graph__().layers.items():
+    for name, layer in getattr(given.__dask_graph__(), "layers", {}).items():
         if str(name).startswith(_ORIGINAL):
             for one in dict(layer).values():
                 yield from _stored(getattr(one, "value", one))
@@ -51,7 +53,7 @@ def _stored(lazy: Any) -> Iterator[str]:
     if isinstance(array, zarr.Array):
         yield disk_path_of(array) or str(array.store_path)
         return
-    while (inner := getattr(lazy, "array", None)) is not None:
-        lazy = inner
+    for _ in range(_MOST_LAYERS):
+        lazy = getattr(lazy, "array", lazy)
     file = getattr(getattr(lazy, "datastore", None), "_filename", None)
     yield from [file] if isinstance(file, str) else []

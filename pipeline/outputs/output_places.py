@@ -28,9 +28,9 @@ def out_text(out: str | Path) -> str:
 
 
 def refuse_origins(out: str | Path | None, origins: Iterable[str]) -> None:
-    """Refuse an output that equals, contains or lies in what it is made of; None passes.
+    """Refuse an output that is a source, contains one, or lies in one; None is allowed.
 
-    Nor does it replace an array that belongs to one of these: in the Zarr group of one, such as a
+    Refuse, too, an output that would replace an array in the Zarr group of a source, such as a
     coordinate, or in a group above.
 
     Parameters
@@ -41,11 +41,11 @@ def refuse_origins(out: str | Path | None, origins: Iterable[str]) -> None:
     Raises
     ------
     PlanError
-        If it is.
+        If the output is refused.
     """
     if out is None:
         return
-    targets, replaces = _places(out), _replaces_a_member(out)
+    targets, replaces = _places(out), _replaces_member(out)
     for origin in origins:
         places = _places(origin)
         if _overlap(targets, places):
@@ -66,7 +66,7 @@ def refuse_overlaps(*outs: str | os.PathLike[str] | None) -> None:
     Raises
     ------
     PlanError
-        If two are.
+        If two overlap.
     """
     given: list[Any] = [out for out in outs if out is not None]
     for one, other in itertools.combinations(given, 2):
@@ -78,27 +78,28 @@ def refuse_overlaps(*outs: str | os.PathLike[str] | None) -> None:
 
 
 def refuse_parts_of_zarr(out: Path) -> None:
-    """Refuse a local output in the place of a part of a Zarr array, or of metadata.
+    """Refuse a local output that lies in a Zarr array, or has the name of its metadata.
 
     Raises
     ------
     PlanError
-        If it is one.
+        If the output is refused.
     """
     if out.name in METADATA and is_zarr(out.parent):
-        raise PlanError(f"output {out} has the name of Zarr's metadata: choose another")
+        raise PlanError(f"output {out} has the name of a Zarr metadata file: choose another")
     if (around := array_around(out)) is not None:
         raise PlanError(f"output {out} lies in the Zarr array {around}: write it elsewhere")
 
 
-def _replaces_a_member(out: str | Path) -> bool:
+def _replaces_member(out: str | Path) -> bool:
     """Return True if an array, or a file, is at a local output's place, in a Zarr group.
 
-    A group there may be an output of before.
+    A group there is allowed: it may be an earlier output.
     """
-    path = Path(out).absolute()
-    there = not is_url(out) and os.path.lexists(path) and is_zarr(path.parent)
-    return there and node_type(path) != "group" and not (path / ".zgroup").exists()
+    path = local_path(str(out))
+    if path is None or not os.path.lexists(path) or not is_zarr(path.absolute().parent):
+        return False
+    return node_type(path) != "group" and not (path / ".zgroup").exists()
 
 
 def _overlap(some: Places, others: Places) -> bool:
@@ -109,14 +110,14 @@ def _overlap(some: Places, others: Places) -> bool:
 
 
 def _places(address: str | Path) -> Places:
-    """Return the paths of an address as it is named and as links lead; of a URL the one.
+    """Return the absolute path of a local address, with and without its links; of a URL one path.
 
-    They are the same for all spellings. A chain of fsspec is where its last link is.
+    The place of a chain of fsspec is that of its last link.
     """
     text = str(address)
     path = local_path(text) or local_path(last_link(text))
     if path is not None:
         made = os.path.abspath(path)  # noqa: PTH100 # links stay
         return {PurePosixPath(made), PurePosixPath(os.path.realpath(made))}
-    scheme, _, rest = shown_address(text).partition("://")
+    scheme, _, rest = shown_address(last_link(text)).partition("://")
     return {PurePosixPath(scheme.lower(), rest.strip("/"))}

@@ -1,4 +1,4 @@
-"""Warnings after a run: laws that were not shown, servers, results that are NaN."""
+"""Warnings about a run: untested laws, servers, skipped chunks, short memory, NaN."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def warn_of_laws(laws: Mapping[str, bool]) -> None:
 
 
 def warn_user(remarks: Iterable[Warning]) -> None:
-    """Warn of each, where the caller's own code called chunkfold."""
+    """Issue each warning at the line of the user's code that called chunkfold."""
     for one in remarks:
         warn_caller(one)
 

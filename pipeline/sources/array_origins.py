@@ -1,4 +1,4 @@
-"""Find where arrays of xarray and Dask are read from, whatever is computed of them."""
+"""Find where xarray's and Dask's arrays are read from, also if they are computed from others."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ from typing import Any
 import zarr
 from dask.base import is_dask_collection
 
-from chunkfold.errors import SourceError
-from chunkfold.sources.xarray_layers import unwrapped
 from chunkfold.sources.zarr_arrays import disk_path_of
 
 _ORIGINAL = "original-"
-"""Layers of Dask's graphs that hold a stored array have names that begin so."""
-_MOST_LAYERS = 16
-"""Layers that xarray lays around an array of a file, at most."""
+"""Prefix of the layers of Dask's graphs that hold an array that was given to `from_array`."""
+_MOST_WRAPPERS = 16
+"""Most wrappers of xarray's around a file's array."""
 
 
 def array_origins(given: Any) -> tuple[str, ...]:
-    """Return the paths and URLs that an array is read from, as far as it tells.
+    """Return the paths and URLs that an array is read from; empty where none is found.
 
     Parameters
     ----------
@@ -33,27 +31,27 @@ def _origins(given: Any) -> Iterator[str]:
     variable = getattr(given, "variable", given)
     if hasattr(variable, "_data") and hasattr(variable, "encoding"):
         source = variable.encoding.get("source")
-        yield from [source] if isinstance(source, str) else []
+        if isinstance(source, str):
+            yield source
         given = variable._data
     if not is_dask_collection(given):
-        yield from _stored(given)
+        yield from _address(given)
         return
     for name, layer in getattr(given.__dask_graph__(), "layers", {}).items():
-        if str(name).startswith(_ORIGINAL):
-            for one in dict(layer).values():
-                yield from _stored(getattr(one, "value", one))
+        inlined = [one for one, _ in getattr(layer, "indices", ())]
+        original = dict(layer).values() if str(name).startswith(_ORIGINAL) else ()
+        for one in (*inlined, *original):
+            yield from _address(getattr(one, "value", one))
 
 
-def _stored(lazy: Any) -> Iterator[str]:
-    """Yield the path or URL of an array of a store, or of what xarray lays around one."""
-    try:
-        array = lazy if isinstance(lazy, zarr.Array) else unwrapped(lazy)[0]
-    except SourceError:
-        array = None
+def _address(array: Any) -> Iterator[str]:
+    """Yield the path or URL of a Zarr array, or of the file that xarray's wrappers read."""
+    for _ in range(_MOST_WRAPPERS):
+        array = getattr(array, "array", array)
+    if type(array).__name__ == "ZarrArrayWrapper":
+        array = array.get_array()
     if isinstance(array, zarr.Array):
         yield disk_path_of(array) or str(array.store_path)
-        return
-    for _ in range(_MOST_LAYERS):
-        lazy = getattr(lazy, "array", lazy)
-    file = getattr(getattr(lazy, "datastore", None), "_filename", None)
-    yield from [file] if isinstance(file, str) else []
+    file = getattr(getattr(array, "datastore", None), "_filename", None)
+    if isinstance(file, str):
+        yield file

@@ -1,4 +1,4 @@
-"""Note where labels, weights and masks are read from, while a reduction is planned."""
+"""Collect where labels, weights, masks and xarray's arrays are read from, in planning."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _noted = ContextVar[dict[str, None] | None]("noted", default=None)
 
 @contextmanager
 def noting_addresses() -> Iterator[dict[str, None]]:
-    """Yield the paths and URLs of all that is noted meanwhile, as keys in order."""
+    """Yield a dict whose keys are the paths and URLs noted in the `with` block, in order."""
     addresses: dict[str, None] = {}
     before = _noted.set(addresses)
     try:
@@ -23,7 +23,7 @@ def noting_addresses() -> Iterator[dict[str, None]]:
 
 
 def note(found: Iterable[str]) -> None:
-    """Note addresses, if anybody asks for them."""
+    """Note addresses, if a `noting_addresses` block is active."""
     if (addresses := _noted.get()) is not None:
         addresses.update(dict.fromkeys(found))
 

@@ -1,4 +1,4 @@
-"""Calls that a Dask cluster makes, or threads where there is none, a bounded number at a time."""
+"""Make calls on a Dask cluster, or on threads without one, a bounded number at a time."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -19,7 +20,7 @@ from chunkfold.suspend_clock import SuspendClock
 
 T = TypeVar("T")
 _SETTLE_DEADLINE_S = 20.0
-"""Longest wait for calls that are under way when another has failed, in seconds."""
+"""Longest wait for running calls after one has failed, in seconds."""
 _LOOK_EVERY_S = 0.5
 """Seconds between checks of the workers while no call ends."""
 
@@ -29,61 +30,83 @@ def call_each(
 ) -> None:
     """Make a call for each item, on the current Dask client if there is one, else on threads.
 
-    `ended` is told, by this thread, each item whose call has ended well. However all of it ends, no
-    call is under way afterwards: a graph of all of them could not be taken back, for Dask's
-    scheduler forgets a cancellation that comes while it lays a graph out.
+    `ended(item)` is called by this thread after each call that succeeds. After a failure calls that
+    have not begun are cancelled, and running ones are waited for, at most 20 s. Calls are submitted
+    a few at a time: Dask's scheduler forgets a cancellation that comes while it takes a large
+    graph.
 
     Raises
     ------
     Exception
-        What the first call that fails raises.
+        The error of the first call that fails.
     ClusterError
         If the scheduler goes away, or does not answer for `chunkfold.workers.answer`; no worker is
         heard for `chunkfold.no-workers-timeout`; or no call ends for `chunkfold.run.stall`.
     """
     try:
-        makers: _Makers = _Workers(get_client())
+        executor: _Executor = _Workers(get_client())
     except ValueError:
-        makers = _Threads()
-    begun = dict[Future[None], T]()
+        executor = _Threads()
+    in_flight = dict[Future[None], T]()
     try:
         for item in items:
-            begun[makers.begin(partial(call, item))] = item
-            if len(begun) >= makers.most:
-                for one in _ended(makers, begun):
-                    ended(begun.pop(one))
-        while begun:
-            for one in _ended(makers, begun):
-                ended(begun.pop(one))
-    finally:
+            in_flight[executor.submit(partial(call, item))] = item
+            if len(in_flight) >= executor.most:
+                _settle(_some_done(executor, in_flight), in_flight, ended)
+        while in_flight:
+            _settle(_some_done(executor, in_flight), in_flight, ended)
+    except BaseException:
+        executor.cancel(in_flight)
         deadline = time.monotonic() + _SETTLE_DEADLINE_S
-        while wait(begun, _LOOK_EVERY_S).not_done and time.monotonic() < deadline:
-            if makers.unheard(0.0) > _SETTLE_DEADLINE_S / 2:
+        while wait(in_flight, _LOOK_EVERY_S).not_done and time.monotonic() < deadline:
+            # Workers that are not heard have no more time than others: 0 s is no stall.
+            if executor.unheard(0.0) > _SETTLE_DEADLINE_S / 2:
                 break
-        makers.stop()
+        with suppress(Exception):  # the first error counts
+            _settle([one for one in in_flight if one.done()], in_flight, ended)
+        raise
+    finally:
+        executor.stop()
 
 
-def _ended(makers: _Makers, begun: Collection[Future[None]]) -> set[Future[None]]:
-    """Wait for some to end."""
+def _settle(
+    done: Iterable[Future[None]], in_flight: dict[Future[None], T], ended: Callable[[T], None]
+) -> None:
+    """Take calls that are done out of those in flight; raise the first error, at the end."""
+    errors: list[BaseException] = []
+    for one in done:
+        item = in_flight.pop(one)
+        if one.cancelled():
+            continue
+        if (error := one.exception()) is None:
+            ended(item)
+        else:
+            errors.append(error)
+    if errors:
+        raise errors[0]
+
+
+def _some_done(executor: _Executor, in_flight: Collection[Future[None]]) -> set[Future[None]]:
+    """Wait until one call is done at least; return those that are."""
     clock = SuspendClock()
     stall = wait_seconds("chunkfold.run.stall")
     timeout = wait_seconds("chunkfold.no-workers-timeout")
-    while not (ended := wait(begun, _LOOK_EVERY_S, FIRST_COMPLETED).done):
+    while not (done := wait(in_flight, _LOOK_EVERY_S, FIRST_COMPLETED).done):
         quiet = clock.seconds()
-        if makers.unheard(quiet) > timeout:
-            raise ClusterError(f"there was no worker for {timeout:.0f} s: start some")
+        if executor.unheard(quiet) > timeout:
+            raise ClusterError(f"no worker was connected for {timeout:.0f} s: start some")
         if quiet > stall:
-            raise ClusterError(f"none of {len(begun)} tasks ended for {stall:.0f} s")
-    for each in ended:
-        each.result()
-    return ended
+            raise ClusterError(f"none of {len(in_flight)} tasks ended for {stall:.0f} s")
+    return done
 
 
-class _Makers(Protocol):
+class _Executor(Protocol):
     most: int
-    """Calls that are under way at a time."""
+    """Most calls in flight."""
 
-    def begin(self, call: Callable[[], None]) -> Future[None]: ...
+    def submit(self, call: Callable[[], None]) -> Future[None]: ...
+
+    def cancel(self, in_flight: Iterable[Future[None]]) -> None: ...
 
     def unheard(self, quiet: float) -> float: ...
 
@@ -95,14 +118,18 @@ class _Threads:
         threads = len(os.sched_getaffinity(0))
         self._pool, self.most = ThreadPoolExecutor(threads), 2 * threads
 
-    def begin(self, call: Callable[[], None]) -> Future[None]:
+    def submit(self, call: Callable[[], None]) -> Future[None]:
         return self._pool.submit(call)
 
-    def unheard(self, quiet: float) -> float:  # noqa: ARG002 # they are here
+    def cancel(self, in_flight: Iterable[Future[None]]) -> None:
+        for one in in_flight:
+            one.cancel()
+
+    def unheard(self, quiet: float) -> float:  # noqa: ARG002 # threads send no heartbeats
         return 0.0
 
     def stop(self) -> None:
-        self._pool.shutdown(wait=False)
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 class _Workers:
@@ -111,18 +138,21 @@ class _Workers:
         workers = self._cluster.joined_workers().values()
         self.most = 2 * max(1, sum(each["nthreads"] for each in workers))
 
-    def begin(self, call: Callable[[], None]) -> Future[None]:
-        told = Future[None]()
+    def submit(self, call: Callable[[], None]) -> Future[None]:
+        future = Future[None]()
 
-        def tell(outcome: object) -> None:
+        def settle(outcome: object) -> None:
             if isinstance(outcome, BaseException):
-                told.set_exception(outcome)
+                future.set_exception(outcome)
             else:
                 self._cluster.release([outcome])
-                told.set_result(None)
+                future.set_result(None)
 
-        self._cluster.submit(tell, self._name, call)
-        return told
+        self._cluster.submit(settle, self._name, call)
+        return future
+
+    def cancel(self, in_flight: Iterable[Future[None]]) -> None:
+        """Leave it to `stop`, which takes back what the scheduler has not begun."""
 
     def unheard(self, quiet: float) -> float:
         return self._cluster.watch(quiet).nobody

@@ -115,8 +115,8 @@ def test_whichever_store_reads_a_folder_it_makes_no_room(tmp_path: Path, prefix:
     assert zarr.open_array(tmp_path / "air.zarr").shape == VALUES.shape
 
 
-def lazily(folder: Path) -> xr.DataArray:
-    return xr.open_zarr(folder, consolidated=False).air
+def lazily(folder: Path, **given: Any) -> xr.DataArray:
+    return xr.open_zarr(folder, consolidated=False, **given).air
 
 
 SOURCES: dict[str, Callable[[Path], Any]] = {
@@ -129,6 +129,11 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
     "turned": lambda at: lazily(at).transpose("lon", "time", "lat"),
     "computed": lambda at: lazily(at) * 2,
     "Dask's": lambda at: da.from_zarr(f"{at}/air"),
+    "inlined": lambda at: da.from_array(zarr.open_array(at / "air", mode="r"), inline_array=True),
+    "inlined by xarray": lambda at: (
+        xr.open_dataset(at, engine="zarr", consolidated=False, chunks={}, inline_array=True).air + 1
+    ),
+    "turned by xarray": lambda at: lazily(at, chunks=None).transpose("lon", "time", "lat"),
 }
 
 

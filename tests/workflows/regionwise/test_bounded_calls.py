@@ -56,12 +56,14 @@ def test_each_item_has_its_call(maker, tmp_path: Path):
 
 
 def test_after_one_fails_none_is_under_way_nor_begins(maker, tmp_path: Path):
+    told: list[int] = []
     with pytest.raises(ValueError, match="no 20"):
-        call_each(Noted(tmp_path, failing=20), range(ITEMS))
+        call_each(Noted(tmp_path, failing=20), range(ITEMS), told.append)
     begun, ended = counted(tmp_path)
     assert begun == ended + 1 < ITEMS
     time.sleep(0.1)
     assert counted(tmp_path) == (begun, ended)
+    assert {f"ended-{one}" for one in told} == {path.name for path in tmp_path.glob("ended-*")}
 
 
 def test_interrupted_none_is_under_way_nor_begins(maker, tmp_path: Path):
@@ -69,9 +71,13 @@ def test_interrupted_none_is_under_way_nor_begins(maker, tmp_path: Path):
         yield from range(40)
         raise KeyboardInterrupt
 
+    told: list[int] = []
     with pytest.raises(KeyboardInterrupt):
-        call_each(Noted(tmp_path), items())
-    assert counted(tmp_path) == (40, 40)
+        call_each(Noted(tmp_path), items(), told.append)
+    begun, ended = counted(tmp_path)
+    assert begun == ended == len(told) <= 40
+    time.sleep(0.1)
+    assert counted(tmp_path) == (begun, ended)
 
 
 def test_calls_that_do_not_end_are_not_waited_for_in_silence(maker, tmp_path: Path):
@@ -86,7 +92,7 @@ def test_without_any_worker_it_ends(monkeypatch):
         dask.config.set({"chunkfold.no-workers-timeout": 0.2, "chunkfold.workers.ask": 0.1}),
         Client(processes=False, n_workers=0, dashboard_address=None) as nobody,
         nobody.as_current(),
-        pytest.raises(ClusterError, match="there was no worker for 0 s: start some"),
+        pytest.raises(ClusterError, match="no worker was connected for 0 s: start some"),
     ):
         call_each(print, [1])
 

@@ -12,7 +12,7 @@ import numpy as np
 from chunkfold.kernels.decode.codec_chain import CodecChain
 
 ALIGNED = 16
-"""Stored chunks begin at multiples of so many bytes: kernels read whole vectors."""
+"""Alignment of stored chunks in bytes: kernels read whole vectors."""
 
 
 class Boxes(NamedTuple):
@@ -31,25 +31,25 @@ class DecodeBatch(NamedTuple):
     """Compressed chunks in one buffer, and the place of each in the decoded region."""
 
     places: np.ndarray
-    """Where each begins in a buffer, multiples of `ALIGNED`, int64, ascending."""
+    """The byte of a buffer where each begins, multiples of `ALIGNED`, int64, ascending."""
     sizes: np.ndarray
-    """Stored bytes of each, or the most that it may have; 0: it is not stored."""
+    """Stored bytes of each, or their bound before it is read; 0 if the chunk is missing."""
     codecs: CodecChain
     nbytes: int
     """Decoded bytes of each chunk."""
     itemsize: int
     boxes: Boxes | None
-    """None: chunks are taken whole, one behind another."""
+    """None: chunks are taken whole, in order, without gaps."""
     fill: bytes
-    """The element that stands for chunks that are not stored."""
+    """The bytes of the fill value, for missing chunks."""
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes of the buffer that they are in."""
+        """Size of the buffer of stored chunks, in bytes."""
         return int(self.places[-1] + self.sizes[-1])
 
     def stored_ones(self) -> DecodeBatch:
-        """Return those that are stored, with the boxes that they are in."""
+        """Return the batch without missing chunks."""
         stored = self.sizes > 0
         boxes = self.boxes or one_behind_another(self)
         return self._replace(
@@ -94,7 +94,7 @@ def packed(stored: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def boxes_of(region: Sequence[slice], chunk: Sequence[int]) -> Boxes:
-    """Return where the boxes of the chunks that a region touches go, in C order of the chunks.
+    """Return the box that each chunk contributes to a region, in C order of the chunks.
 
     Slices have step 1 and are not empty.
 
@@ -121,7 +121,7 @@ def boxes_of(region: Sequence[slice], chunk: Sequence[int]) -> Boxes:
 
 
 def _along(cut: slice, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return of each chunk along an axis where it is taken from, where it goes, and how much."""
+    """Return for each chunk along an axis the start in it, the start in the region, the length."""
     numbers = np.arange(cut.start // size, (cut.stop - 1) // size + 1, dtype=np.int64)
     begins = np.maximum(numbers * size, cut.start)
     ends = np.minimum((numbers + 1) * size, cut.stop)

@@ -15,9 +15,9 @@ from chunkfold.kernels.fold.waiting import wait, wait_watched
 from chunkfold.kernels.program.device_context import DeviceContext, device_errors
 
 _SLOT_BYTES, _SLOTS = 4 << 20, 2
-"""Slots that uploads pass through: one is filled while the other is uploaded."""
+"""Pinned slots for uploads: the host fills one while the other is copied to the device."""
 PADDING = 64
-"""Bytes behind what a buffer holds: kernels read whole words."""
+"""Padding at the end of a buffer, in bytes: kernels read whole words."""
 
 
 class StageInput(NamedTuple):
@@ -32,7 +32,7 @@ class StageInput(NamedTuple):
     to: np.ndarray
     """The first byte in `decoded` of each."""
     nbytes: int | np.ndarray
-    """Decoded bytes of every chunk, or of each."""
+    """Decoded bytes: one number for all chunks, or an array with one for each."""
 
 
 @dataclass
@@ -44,7 +44,7 @@ class _Slot:
 
 
 class Workspace:
-    """Buffers that grow, by name; one thread uses them at a time."""
+    """Named buffers, made anew when a larger one is needed; one thread uses them at a time."""
 
     def __init__(self, opened: DeviceContext) -> None:
         self.opened = opened
@@ -52,11 +52,11 @@ class Workspace:
         self._buffers: dict[str, cl.Buffer] = {}
         self._pinned: dict[str, np.ndarray] = {}
         self._slots: deque[_Slot] = deque()
-        """The one that was used longest ago first."""
+        """The least recently used slot first."""
         self._uploaded_ns = 0
 
     def buffer(self, name: str, nbytes: int) -> cl.Buffer:
-        """Return the buffer of a name, of at least so many bytes; what it held is lost if it grows.
+        """Return the buffer of a name, of at least so many bytes; one that grows is empty.
 
         Raises
         ------
@@ -88,7 +88,7 @@ class Workspace:
     def launch(
         self, kernel: cl.Kernel, shape: tuple[int, ...], group: tuple[int, ...], *arguments: Any
     ) -> cl.Event:
-        """Enqueue a kernel, over a shape that is rounded up to whole work-groups."""
+        """Enqueue a kernel; the global size is rounded up to whole work-groups."""
         rounded = tuple(-(-n // size) * size for n, size in zip(shape, group, strict=True))
         with device_errors(self.opened.device, "decoding"):
             kernel.set_args(*arguments)
@@ -128,7 +128,7 @@ class Workspace:
                 self.queue.flush()
 
     def uploaded_s(self) -> float:
-        """Wait for uploads; return their seconds by the device's clock since this was last asked.
+        """Wait for uploads; return their seconds by the device's clock since the last call.
 
         It raises as `upload`.
         """

@@ -1,4 +1,4 @@
-"""Find the stored chunks of a region, in files or behind a network, for a device to decode."""
+"""Locate the stored chunks of a region that a device decodes, in files or behind a network."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from chunkfold.decoding.direct import Direct
 
 MOST_TOUCHED = 2
-"""If the touched chunks decode to more than so many times the region, the host decodes them."""
+"""If the touched chunks have more than so many times the region's bytes, the host decodes."""
 
 
 def device_codecs(of: Direct | None) -> CodecChain | None:
-    """Return the codecs of an array's chunks, if devices know them, and zarr does not read them.
+    """Return the codecs of an array's chunks, if devices decode them; None if zarr reads them.
 
-    Return None for chunks without codecs behind a network, too: the host copies these.
+    Return None for uncompressed chunks behind a network, too: the host copies these.
     """
     if of is None:
         return None
@@ -51,7 +51,7 @@ def decode_batch(
     """Return the chunks that a region touches, where they are stored, and where they go.
 
     Return None if the host is to read it: the region has steps, takes less than half of its chunks,
-    or a chunk is too large, missing although it is required, or not found.
+    a chunk is too large, missing although it is required, or anything fails.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def decode_batch(
     known
         The listed states of its objects.
     in_turn
-        True if chunks may follow each other in place of C order.
+        True if elements may come chunk after chunk instead of in C order.
     """
     try:
         return _decode_batch(of, name, region, known, in_turn=in_turn)
@@ -110,7 +110,7 @@ class _Files(NamedTuple):
 
     names: Sequence[str]
     states: np.ndarray
-    """Bytes of each file."""
+    """Size of each file in bytes."""
     number: np.ndarray
     """For each chunk the index of its file."""
     offsets: np.ndarray
@@ -155,17 +155,17 @@ def _in_shards(
 
 
 def _spans(shards: Shards, shard: StoredObject, inner: np.ndarray) -> np.ndarray:
-    """Return offset and size of chunks of a shard; a size of 0: it is not stored.
+    """Return offset and size of chunks of a shard; size 0 if the chunk is missing.
 
     Raises
     ------
     NotFed
-        If a span is not in the shard, or of no bytes.
+        If a span is not in the shard, or is empty.
     """
     spans: np.ndarray = shards.index(shard)[tuple(inner.T)]
     stored = (spans != UNSTORED).any(axis=1)
     own = spans[stored]
-    # Each alone, too: their sum may be beyond 64 bits.
+    # Offset and size each, too: their sum may overflow 64 bits.
     if (own > shard.size).any() or (own.sum(axis=1) > shard.size).any() or not own[:, 1].all():
         raise NotFed("the index is damaged")
     spans[~stored] = 0
@@ -173,7 +173,7 @@ def _spans(shards: Shards, shard: StoredObject, inner: np.ndarray) -> np.ndarray
 
 
 def _most_sizes(of: Direct, box: Sequence[range], known: Expected | None, most: int) -> np.ndarray:
-    """Return the most stored bytes of chunks behind a network; 0 of those that are not stored."""
+    """Return a bound of the stored bytes of each chunk behind a network; 0 if it is missing."""
     if of.shards is None and known is not None and known.listed:
         return known.sizes_in(box)
     return np.full(math.prod(map(len, box)), most, np.int64)
@@ -187,7 +187,7 @@ def _contents(
     Raises
     ------
     ChunkError
-        If an object cannot be brought, or is not the one that is known.
+        If an object cannot be brought, or differs from its listed state.
     NotFed
         If a chunk is not as it should be.
     """

@@ -63,23 +63,23 @@ class Request:
     chosen: tuple[Axis, ...]
     """The selection along each axis."""
     reduced: tuple[int, ...]
-    """Axes that are reduced, and those that an integer selects of."""
+    """Axes that are reduced, and axes that an integer index drops."""
     packings: tuple[Packing | None, ...]
-    """For each source how its elements are unpacked to values; None if they are values."""
+    """For each source the packing (scale and offset) of its elements; None if there is none."""
     grouping: Grouping | None = None
     """The groups of elements that have the same label."""
     broadcast: tuple[BroadcastInput, ...] = ()
     """Inputs that lack axes of the sources: weights, then a mask."""
     keeping: bool = False
-    """True if blocks keep all elements of an output, to choose some: decided by planning."""
+    """True if blocks keep all elements of an output to choose some; the planner sets it."""
     data_arrays: DataArrays | None = None
     """The sources as arrays of xarray, if they were given so."""
     streamed: Streamed | None = None
-    """How results leave as soon as they are computed, tile by tile: none is kept; None: all are."""
+    """How results are written tile by tile; None if all results stay in memory."""
     question: str = ""
-    """Its name, if several were asked together."""
+    """The name of this question, if several share one read."""
     questions: tuple[str, ...] = ()
-    """Names of all that were asked together, in order; empty if one was asked alone."""
+    """Names of all questions that share the read, in order; empty if there is one."""
     origins: tuple[str, ...] = ()
     """Paths and URLs of all that it is read from: labels, weights and masks, too."""
     secondary: tuple[Request, ...] = ()
@@ -92,8 +92,8 @@ class Request:
 
     @property
     def unasked(self) -> bool:
-        """True if a ledger keeps its partials, and nobody asked for its results."""
-        return self.question.startswith(".")  # as users' names do not
+        """True if a ledger alone uses this question: users get no result."""
+        return self.question.startswith(".")  # users' names cannot begin so
 
     @property
     def staged(self) -> str:

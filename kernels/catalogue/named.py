@@ -177,10 +177,9 @@ def _unknown(op: str) -> MonoidError:
     names = re.split(r"[,\s]+", op.strip())
     if len(names) > 1:
         return MonoidError(f"no reduction is called {op!r}; several are a list: {names}")
-    known = _ELSEWHERE | {name: name for name in CATALOGUE}
-    if op.lower() in _NO_REDUCTIONS:
-        page = _NO_REDUCTIONS[op.lower()]
+    if (page := _NO_REDUCTIONS.get(op.lower())) is not None:
         return MonoidError(f"{op!r} is no reduction: docs/{page} says how to compute it")
+    known = _ELSEWHERE | {name: name for name in CATALOGUE}
     near = difflib.get_close_matches(op.lower(), known, n=1, cutoff=0.6)
     hint = f"; did you mean {known[near[0]]!r}?" if near else "."
     return MonoidError(f"no reduction is called {op!r}{hint} There are: {NAMES}")

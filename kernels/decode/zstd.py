@@ -80,10 +80,8 @@ class Zstd:
         if wrong.any() or _claims_too_much(chunks):
             return False
         totals = {name: int(chunks[name].sum()) for name in ("blocks", "literals", "sequences")}
-        blocks, total = (
-            workspace.buffer("blocks", totals["blocks"] * _BLOCK_BYTES),
-            totals["blocks"],
-        )
+        total = totals["blocks"]
+        blocks = workspace.buffer("blocks", total * _BLOCK_BYTES)
         literals = workspace.buffer("literals", totals["literals"])
         matches = workspace.buffer("matches", 8 * totals["sequences"])
         firsts = workspace.buffer("firsts", 4 * totals["sequences"])

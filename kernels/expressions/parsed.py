@@ -127,8 +127,10 @@ class _Reading:
         return name
 
     def _error(self, problem: str) -> MonoidError:
-        mask = ", or a mask as an array (in the shell: --mask)" * self._text.strip().isidentifier()
-        return MonoidError(f"the condition {self._text!r} {problem}; give one as 'x > 300'{mask}")
+        remedy = "give one as 'x > 300'"
+        if self._text.strip().isidentifier():
+            remedy += ", or a mask as an array (in the shell: --mask)"
+        return MonoidError(f"the condition {self._text!r} {problem}; {remedy}")
 
     def value(self, one: ast.AST, elements: tuple[Any, ...]) -> Any:
         """Return what a part of the text is of some elements."""

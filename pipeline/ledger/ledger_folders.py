@@ -17,7 +17,7 @@ from chunkfold.errors import LedgerError
 from chunkfold.kernels.cache.entries import TEMPORARY, TO_READ, put_whole
 from chunkfold.kernels.cache.trusted import UntrustedError, is_private, owner_of, private_folder
 from chunkfold.redaction import shown_address
-from chunkfold.stores.addresses import array_around, node_type
+from chunkfold.stores.addresses import array_around, zarr_node
 from chunkfold.stores.listing import listed
 from chunkfold.stores.remote import LISTED, message_of, open_store, said_shortly
 
@@ -199,7 +199,7 @@ class StoreFolder:
 def _refuse_zarr(folder: Path) -> None:
     """Refuse a Zarr array or group, and what is in an array."""
     around = array_around(folder)
-    if node_type(folder) is not None or around is not None:
+    if zarr_node(folder) is not None or around is not None:
         what = "a Zarr" if around is None else f"in the Zarr array {around}"
         raise LedgerError(f"the ledger {folder} is {what}: give a folder of its own")
 

@@ -6,23 +6,22 @@ import itertools
 import os
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from chunkfold.errors import PlanError
 from chunkfold.redaction import shown_address
-from chunkfold.stores.addresses import array_around, is_zarr, local_path, node_type
+from chunkfold.stores.addresses import array_around, is_zarr, local_path, zarr_node
 from chunkfold.stores.guarded_stores import METADATA
 from chunkfold.stores.targets import last_link
 
 Places = set[PurePosixPath]
 
 
-def is_url(out: str | Path) -> bool:
+def is_url(out: str | os.PathLike[str]) -> bool:
     """Return True if an output is a URL."""
     return isinstance(out, str) and "://" in out
 
 
-def out_text(out: str | Path) -> str:
+def out_text(out: str | os.PathLike[str]) -> str:
     """Return an output as messages name it: without secrets."""
     return shown_address(str(out))
 
@@ -68,9 +67,9 @@ def refuse_overlaps(*outs: str | os.PathLike[str] | None) -> None:
     PlanError
         If two overlap.
     """
-    given: list[Any] = [out for out in outs if out is not None]
-    for one, other in itertools.combinations(given, 2):
-        if _overlap(_places(one), _places(other)):
+    given = [(out, _places(out)) for out in outs if out is not None]
+    for (one, own), (other, others) in itertools.combinations(given, 2):
+        if _overlap(own, others):
             raise PlanError(
                 f"outputs {out_text(one)} and {out_text(other)} are one or in each other: "
                 "give each a name of its own"
@@ -99,7 +98,7 @@ def _replaces_member(out: str | Path) -> bool:
     path = local_path(str(out))
     if path is None or not os.path.lexists(path) or not is_zarr(path.absolute().parent):
         return False
-    return node_type(path) != "group" and not (path / ".zgroup").exists()
+    return zarr_node(path) != "group"
 
 
 def _overlap(some: Places, others: Places) -> bool:
@@ -109,7 +108,7 @@ def _overlap(some: Places, others: Places) -> bool:
     )
 
 
-def _places(address: str | Path) -> Places:
+def _places(address: str | os.PathLike[str]) -> Places:
     """Return the absolute path of a local address, with and without its links; of a URL one path.
 
     The place of a chain of fsspec is that of its last link.

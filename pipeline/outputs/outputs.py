@@ -26,7 +26,7 @@ from chunkfold.outputs.staging_folder import (
     staging_folder,
 )
 from chunkfold.outputs.uploads import EXISTS, check_remote, upload
-from chunkfold.stores.addresses import node_type
+from chunkfold.stores.addresses import zarr_node
 from chunkfold.stores.remote import message_of
 
 FORMATS = {
@@ -204,8 +204,7 @@ def resumable(
 
 def _may_go(folder: Path) -> bool:
     """Return True if a folder is a Zarr, or empty."""
-    older = any((folder / name).exists() for name in (".zarray", ".zgroup"))
-    return node_type(folder) is not None or older or not any(folder.iterdir())
+    return zarr_node(folder) is not None or not any(folder.iterdir())
 
 
 def _folder_of(path: Path, question: str, *, remote: bool) -> AbstractContextManager[Path]:

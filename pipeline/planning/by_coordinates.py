@@ -141,21 +141,17 @@ def _by_values(
         )
     if names.count(dim) != 1:
         raise PlanError(f"{data.name} has no axis {dim!r} of its own; {instead(dim, names)}")
-    broadcast = coordinate(dim)
-    if broadcast is None:
+    found = coordinate(dim)
+    if found is None:
         others = [repr(name) for name in names if name != dim and coordinate(name) is not None]
         have = f", but {', '.join(others)} have" if others else ", nor has any other"
         raise PlanError(
             f"{data.name}: axis {dim!r} has no coordinate{have}: select of it by positions, "
             "with selection"
         )
-    places = positions_of(broadcast, label, data.name, options.sel_method, options.sel_tolerance)
-    if (
-        broadcast.size
-        and not options.allow_empty
-        and not np.size(np.arange(broadcast.size)[places])
-    ):
-        raise nothing_selected(broadcast, label, data.name)
+    places = positions_of(found, label, data.name, options.sel_method, options.sel_tolerance)
+    if found.size and not options.allow_empty and not np.size(np.arange(found.size)[places]):
+        raise nothing_selected(found, label, data.name)
     return places
 
 

@@ -224,14 +224,14 @@ def larger_leaves(
     usual = cut(usual_bytes)[0]
     if usual.coarsened or not usual.elements:
         return None
-    best, (moved, broadcast) = usual, _bytes_moved(request.sources, folded(usual))
-    if broadcast <= leaf_bytes(request.sources, usual):  # as of all that has few outputs
+    best, (moved, accumulated) = usual, _bytes_moved(request.sources, folded(usual))
+    if accumulated <= leaf_bytes(request.sources, usual):  # as of all that has few outputs
         return None
     for most_bytes in LARGER_BYTES:
         larger = cut(most_bytes)[0]
         nbytes = leaf_bytes(request.sources, larger)
         if (
-            leaf_bytes(request.sources, best) < nbytes <= min(most_bytes, broadcast)
+            leaf_bytes(request.sources, best) < nbytes <= min(most_bytes, accumulated)
             and larger.leaves >= LEAST_LEAVES * terms.readers * terms.workers
         ):
             fewer, _ = _bytes_moved(request.sources, folded(larger))
@@ -245,12 +245,12 @@ def _bytes_moved(sources: Sequence[Source], questions: Sequence[Folding]) -> tup
 
     An element of each input is read, and accumulators are read and written.
     """
-    moved, broadcast = float(sum(source.dtype.itemsize for source in sources)), 0
+    moved, accumulated = float(sum(source.dtype.itemsize for source in sources)), 0
     for one in questions:
         each, whole = _accumulators(one)
         moved += 2 * each
-        broadcast += whole
-    return moved, broadcast
+        accumulated += whole
+    return moved, accumulated
 
 
 def _accumulators(question: Folding) -> tuple[float, int]:

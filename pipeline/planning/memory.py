@@ -125,19 +125,19 @@ def _projected(
     roots = groups * layout.outputs * accumulator.nbytes // terms.workers
     if leaving:  # beside what windows of outputs are combined from
         roots = min(2 * threads * RESULT_BYTES, leaving) + 2 * threads * partial
-    broadcast = (1 + threads) * sum(one.values.nbytes for one in question.broadcast)
+    constants = (1 + threads) * sum(one.values.nbytes for one in question.broadcast)
     if by_rows and question.rowwise is not None:
         tables += question.rowwise.nbytes
     if keys is not None:
         leaf = leaf_size // max(one.dtype.itemsize for one in sources)
-        broadcast += keys.nbytes + threads * keys.device_bytes(leaf)
-        broadcast += threads * min(keys.nbytes, RENUMBERED_BYTES)
+        constants += keys.nbytes + threads * keys.device_bytes(leaf)
+        constants += threads * min(keys.nbytes, RENUMBERED_BYTES)
         if shares_tables(layout.most_outputs):  # tables of all, on the device and read back
             tables += 3 * outputs * limbs
     return Memory(
         staging=threads * ring_slots(readers) * leaf_size * len(sources),
         decoding=readers * (2 * in_flight + decoders),
-        accumulators=threads * (3 * partial + tables + slabs + kept) + waiting + roots + broadcast,
+        accumulators=threads * (3 * partial + tables + slabs + kept) + waiting + roots + constants,
         fetching=fetching,
     )
 

@@ -75,7 +75,7 @@ class Request:
     data_arrays: DataArrays | None = None
     """The sources as arrays of xarray, if they were given so."""
     streamed: Streamed | None = None
-    """How results are written tile by tile; None if all results stay in memory."""
+    """The levels that are written tile by tile; None if all results stay in memory."""
     question: str = ""
     """The name of this question, if several share one read."""
     questions: tuple[str, ...] = ()

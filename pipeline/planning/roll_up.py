@@ -196,13 +196,13 @@ def _every_element_has_a_key(request: Request) -> bool:
     )
 
 
-def _same_inputs(broadcast: Sequence[BroadcastInput], others: Sequence[BroadcastInput]) -> bool:
-    return len(broadcast) == len(others) and all(
+def _same_inputs(some: Sequence[BroadcastInput], others: Sequence[BroadcastInput]) -> bool:
+    return len(some) == len(others) and all(
         one.axes == other.axes
         and one.values.dtype == other.values.dtype
         and one.values.shape == other.values.shape
         and one.values.tobytes() == other.values.tobytes()
-        for one, other in zip(broadcast, others, strict=True)
+        for one, other in zip(some, others, strict=True)
     )
 
 

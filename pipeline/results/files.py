@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from chunkfold.outputs.output_places import refuse_origins
 from chunkfold.outputs.outputs import check_output, staged
 from chunkfold.results.as_xarray import array_of, needed
 from chunkfold.results.picture_labels import is_interval
+from chunkfold.sources.consolidated_metadata import consolidate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,9 +73,8 @@ def write_one(result: Result, out: str | os.PathLike[str], ending: str, *, overw
         if ending == ".nc":
             made.to_netcdf(there, engine="h5netcdf")
         else:
-            with warnings.catch_warnings():  # format 3 does not specify consolidated metadata yet
-                warnings.simplefilter("ignore")
-                made.to_zarr(there, mode="w", consolidated=True)
+            made.to_zarr(there, mode="w", consolidated=False)
+            consolidate(there)
 
 
 def _storable(made: xarray.DataArray | xarray.Dataset, *, netcdf: bool) -> xarray.Dataset:

@@ -145,9 +145,8 @@ class Results(Mapping[str, Result]):
             each = zip(layout.coarsened, called, strict=True)
             told["coarsen"] = {name or n: layout.axes[n].window for n, name in each}
         told |= {"where": " and ".join(wheres)} if wheres else {}
-        told |= (
-            {"weights": self.plan.request.broadcast[0].name} if options.weights is not None else {}
-        )
+        if options.weights is not None:
+            told["weights"] = self.plan.request.broadcast[0].name
         told |= {"by": self.plan.grouping.name} if self.plan.grouping else {}
         said = {key: value if value is True else str(value) for key, value in told.items()}
         names = self.names_of(reduced) if reduced else []

@@ -8,6 +8,7 @@ from typing import Any
 import zarr
 from dask.base import is_dask_collection
 
+from chunkfold.sources.xarray_layers import ZARR_WRAPPER
 from chunkfold.sources.zarr_arrays import disk_path_of
 
 _ORIGINAL = "original-"
@@ -48,7 +49,7 @@ def _address(array: Any) -> Iterator[str]:
     """Yield the path or URL of a Zarr array, or of the file that xarray's wrappers read."""
     for _ in range(_MOST_WRAPPERS):
         array = getattr(array, "array", array)
-    if type(array).__name__ == "ZarrArrayWrapper":
+    if type(array).__name__ == ZARR_WRAPPER:
         array = array.get_array()
     if isinstance(array, zarr.Array):
         yield disk_path_of(array) or str(array.store_path)

@@ -1,14 +1,17 @@
-"""Consolidated metadata of a Zarr group, compared with what its members say of themselves."""
+"""Consolidated metadata of a Zarr group: written, and compared with those of its members."""
 
 from __future__ import annotations
 
 import json
 import reprlib
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import zarr
+from zarr.storage import StorePath
 
 from chunkfold.sources.opening import open_node
 from chunkfold.sources.zarr_groups import consolidated_entries, stored_json
@@ -16,6 +19,13 @@ from chunkfold.sources.zarr_groups import consolidated_entries, stored_json
 _AT_ONCE = 32
 """Members that are looked at at the same time: most of it is waiting for a store."""
 _MOST_TOLD = 3
+
+
+def consolidate(made: Path | StorePath) -> None:
+    """Consolidate the metadata of a new Zarr group, for readers that look there first."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the third format's specification does not know of it yet
+        zarr.consolidate_metadata(str(made) if isinstance(made, Path) else made)
 
 
 def consolidated_differences(source: Any, arrays: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -134,7 +134,6 @@ def data_arrays(given: Any) -> DataArrays | None:
     if not all(held):
         raise PlanError("one of two sources is a DataArray, the other is none: give both as such")
     arrays = tuple(each)
-    note(origin for one in arrays for origin in array_origins(one))
     _refuse_unaligned(arrays)
     found = [_behind(one) for one in arrays]
     first = found[0][1]
@@ -192,6 +191,7 @@ def _behind(array: xarray.DataArray) -> tuple[Source, Selection, bool]:
     """Return what a DataArray is read from, what is selected of it, and whether it is decoded."""
     data: Any = array.variable._data
     if array.variable._in_memory:
+        note(array_origins(array))  # the source has its numbers alone
         return open_source(array.data), None, False
     read = read_by(data) if is_dask(data) else (data, None)
     if read is None:

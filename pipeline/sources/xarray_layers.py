@@ -21,11 +21,9 @@ _TRANSPARENT = (
     "NativeEndiannessArray",
 )
 """Layers of xarray's around an array that is not read yet, which change no value."""
-_ELEMENTWISE, _INDEXED, _ZARR = (
-    "_ElementwiseFunctionArray",
-    "LazilyIndexedArray",
-    "ZarrArrayWrapper",
-)
+_ELEMENTWISE, _INDEXED = "_ElementwiseFunctionArray", "LazilyIndexedArray"
+ZARR_WRAPPER = "ZarrArrayWrapper"
+"""The layer around a Zarr array, the innermost."""
 _OTHERS = {
     "LazilyVectorizedIndexedArray": "xarray has its axes in another order, or picks positions"
 }
@@ -43,7 +41,7 @@ def unwrapped(data: Any) -> tuple[AnyArray, tuple[Any, ...], list[Decode]]:
     """
     decodes: list[Decode] = []
     key: tuple[Any, ...] | None = None
-    while (kind := type(data).__name__) != _ZARR:
+    while (kind := type(data).__name__) != ZARR_WRAPPER:
         if kind == _ELEMENTWISE and key is None:
             decodes.insert(0, data.func)
         elif kind == _INDEXED and key is None:

@@ -101,12 +101,15 @@ def is_remote(array: AnyArray) -> bool:
 
 def local_path_of(array: AnyArray) -> str | None:
     """Return where an array is on a local disk; None if it is elsewhere."""
-    store = array.store
+    return _local_path(array.store, array.path)
+
+
+def _local_path(store: Any, path: str) -> str | None:
     if type(store) is ZipStore:
         return str(store.path)
     if isinstance(store, Snapshot):
-        return store.local and f"{store.local}/{array.path}"
-    return f"{store.root}/{array.path}" if isinstance(store, LocalStore) else None
+        return store.local and f"{store.local}/{path}"
+    return f"{store.root}/{path}" if isinstance(store, LocalStore) else None
 
 
 def disk_path_of(array: AnyArray) -> str | None:
@@ -114,8 +117,6 @@ def disk_path_of(array: AnyArray) -> str | None:
     store: Any = array.store
     while isinstance(store, WrapperStore):
         store = store._store
-    if isinstance(store, LocalStore):
-        return f"{store.root}/{array.path}"
     if type(store) in _LOCAL_ZIP:
         return f"{store.path}/{array.path}"
     if isinstance(store, ObjectStore):
@@ -129,7 +130,7 @@ def disk_path_of(array: AnyArray) -> str | None:
             files = inner
         if {"file", "local"} & {*_protocols(files.protocol)}:
             return f"{store.path}/{array.path}"
-    return local_path_of(array)
+    return _local_path(store, array.path)
 
 
 def _protocols(given: str | Sequence[str]) -> Sequence[str]:

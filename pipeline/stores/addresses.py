@@ -147,10 +147,18 @@ def node_type(folder: Path) -> Any:
     return found.get("node_type") if isinstance(found, dict) else None
 
 
+def zarr_node(folder: Path) -> str | None:
+    """Return "array" or "group", as the metadata of either format say; None without them."""
+    older = {"array": folder / ".zarray", "group": folder / ".zgroup"}
+    named = (kind for kind, path in older.items() if os.path.exists(path))  # noqa: PTH110 # of any length
+    found = node_type(folder)
+    return found if isinstance(found, str) else next(named, None)
+
+
 def array_around(path: Path) -> Path | None:
     """Return the Zarr array that a path lies in, as it is named or as links lead, if any."""
     for folder in (*path.absolute().parents, *path.resolve().parents):
-        if node_type(folder) == "array" or (folder / ".zarray").exists():
+        if zarr_node(folder) == "array":
             return folder
     return None
 

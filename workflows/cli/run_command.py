@@ -137,9 +137,9 @@ def _groups(job: Job, outcome: Outcome) -> str:
     """Name the groups of a Zarr or a NetCDF file, one for each source."""
     if not job.output.path.endswith((".zarr", ".nc")):
         return ""
-    names, more = [*outcome.record.runs][:_SHOWN], len(outcome.record.runs) - _SHOWN
-    shown = ", ".join(names) + (f" and {more} more" if more > 0 else "")
-    return f" ({'group' if len(outcome.record.runs) == 1 else 'groups'} {shown})"
+    names = [*outcome.record.runs]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f" ({'group' if len(names) == 1 else 'groups'} {', '.join(names[:_SHOWN])}{more})"
 
 
 def _print(outcome: Outcome) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from chunkfold.results.companions import COORDINATES, Companions
 from chunkfold.results.coordinates import Auxiliary
 from chunkfold.results.results import Results
 from chunkfold.sources.cf_packing import attributes_for_zarr
+from chunkfold.sources.consolidated_metadata import consolidate
 from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.files.groups import write_groups
 from chunkfold.workflows.files.names import refuse_taken_results
@@ -38,9 +38,7 @@ def write_zarr(folder: Path, reduced: Mapping[str, Results]) -> None:
     for path, one in reduced.items():
         group = zarr.open_group(str(folder), mode="a", zarr_format=3)
         _write(group.require_group(path) if path else group, one)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the third format's specification does not know of it yet
-        zarr.consolidate_metadata(str(folder))
+    consolidate(folder)
 
 
 def _write(into: zarr.Group, results: Results) -> None:

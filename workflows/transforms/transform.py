@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import warnings
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -29,6 +28,7 @@ from chunkfold.results.companions import Companions
 from chunkfold.results.coordinates import Kept
 from chunkfold.results.quantities import Quantity, QuantityKind
 from chunkfold.sources.cf_packing import attributes_for_zarr, packing_of
+from chunkfold.sources.consolidated_metadata import consolidate
 from chunkfold.sources.opening import open_node, open_zarr
 from chunkfold.sources.zarr_source import ZarrSource
 from chunkfold.tracebacks import traceback_cut
@@ -258,6 +258,4 @@ def _attributes(made: Transformation) -> dict[str, Any]:
 
 def _finish(along: Companions, made: Path | StorePath) -> None:
     write_companions(zarr.open_group(made, mode="r+"), along)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the third format's specification does not know of it yet
-        zarr.consolidate_metadata(made)
+    consolidate(made)

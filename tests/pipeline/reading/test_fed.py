@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -171,15 +172,17 @@ def test_a_chunk_that_changes_under_way_ends_the_run(
 ):
     path = stored(tmp_path / "a", chunks=(8, 60, 500))
     chunk, fed, done = path / "c" / "3" / "0" / "0", FedBuffer.feed_from_files, []
+    first = threading.Lock()  # no other thread reads before the chunk has changed
 
     def changing(self: FedBuffer, runs: object) -> bool:
-        if not done:
-            done.append(True)
-            if how == "gone":
-                chunk.unlink()
-            else:
-                later = time.time_ns() + 5_000_000_000
-                os.utime(chunk, ns=(later, later))
+        with first:
+            if not done:
+                done.append(True)
+                if how == "gone":
+                    chunk.unlink()
+                else:
+                    later = time.time_ns() + 5_000_000_000
+                    os.utime(chunk, ns=(later, later))
         return fed(self, runs)  # type: ignore[arg-type]
 
     monkeypatch.setattr(FedBuffer, "feed_from_files", changing)

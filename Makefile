@@ -93,7 +93,7 @@ typing:
 	@ln -s $(CURDIR)/kernels $(CURDIR)/workflows build/typing/chunkfold/
 
 typecheck: $(TESTED) typing ## Check types
-	@$(BIN)/mypy -p chunkfold
+	@$(BIN)/mypy -p chunkfold -p tests
 
 # Links to the pages, laid out as here, so that they may link to each other the same way.
 docs: $(VENV)/.docs typing ## Build the documentation, every link checked, into build/site

@@ -43,7 +43,7 @@ def test_a_worker_of_two_is_stopped_at_a_random_moment(two, slow, number):
     cf.reduce(f"{web.url}/a.zarr", OPS, client=two)
     undisturbed = time.monotonic() - began
     began = time.monotonic()
-    run, victim = stopped_once(two, *slow, goes_on)
+    run, victim = stopped_once(two, *slow, goes_on)  # type: ignore[call-arg]
     took = time.monotonic() - began
     print(f"undisturbed {undisturbed:.1f} s, with a stopped worker {took:.1f} s; {run.attempts}")
     assert took < undisturbed + BEYOND_S
@@ -55,7 +55,7 @@ def test_a_worker_of_two_is_stopped_at_a_random_moment(two, slow, number):
 
 def test_the_only_worker_is_stopped(slow, tmp_path: Path):
     with scheduled(tmp_path) as (_, address):
-        seconds, said = reduce_with_one_stopped(address, FIRST.spec, *slow[:2], tmp_path, {})
+        seconds, said = reduce_with_one_stopped(address, FIRST.spec, *slow[:2], tmp_path, {})  # type: ignore[call-arg]
     print(f"exit code 4 after {seconds:.0f} s:\n{said}")
     assert said.count("waiting: ") >= 10
 

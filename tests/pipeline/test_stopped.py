@@ -47,7 +47,7 @@ def _soon() -> Iterator[None]:
 @pytest.mark.parametrize("goes_on", ["never", "early", "late"])
 def test_a_worker_that_is_stopped_at_any_moment_costs_time_but_not_the_answer(two, slow, goes_on):
     both_there(two)
-    run, victim = stopped_once(two, *slow, goes_on)
+    run, victim = stopped_once(two, *slow, goes_on)  # type: ignore[call-arg]
     # One that goes on in time is nobody's loss.
     assert run.attempts.stopped == (() if goes_on == "early" else (victim,))
     assert goes_on == "early" or any(f"worker {victim} was not heard" in w for w in waited_for(run))
@@ -100,7 +100,7 @@ def test_a_cluster_closes_in_time_though_a_worker_is_stopped():
 def test_the_only_worker_of_a_plain_scheduler_is_stopped_and_the_run_ends(slow, tmp_path: Path):
     """The command ends with exit code 4 in time, and so do the worker's, and what it started."""
     with scheduled(tmp_path) as (scheduler, address):
-        seconds, said = reduce_with_one_stopped(address, FIRST.spec, *slow[:2], tmp_path, SOON)
+        seconds, said = reduce_with_one_stopped(address, FIRST.spec, *slow[:2], tmp_path, SOON)  # type: ignore[call-arg]
         assert seconds < 30
         assert "waiting: no worker was heard for" in said
         assert "lost all its workers, and in 4 s no other came" in said

@@ -151,7 +151,7 @@ def test_selections_take_the_same_of_both(seed: int, tmp_path_factory):
     got = cf.reduce(path, "mean", weights=weights, where=mask, selection=selection)
     there = np.broadcast_to(mask, SHAPE)[selection].ravel()
     parts = (a[selection].ravel()[there] for a in (values, np.broadcast_to(weights, SHAPE)))
-    assert np.array_equal(got, exactly(*parts, None), equal_nan=True)
+    assert np.array_equal(got, exactly(*parts, None), equal_nan=True)  # type: ignore[call-arg]
 
 
 def test_what_is_not_stored_is_weighed_too(tmp_path: Path):

@@ -394,7 +394,7 @@ def test_what_cannot_be_asked_of_a_dataset_is_refused(ds: xr.Dataset, questions:
 def test_a_dataset_without_arrays_is_asked_nothing_wrong():
     empty = xr.Dataset()
     with pytest.raises(TypeError, match="there is no option 'foo'"):
-        cf.reduce(empty, {"a": cf.ask("mean")}, foo=1)
+        cf.reduce(empty, {"a": cf.ask("mean")}, foo=1)  # type: ignore[call-arg]
     with pytest.raises(PlanError, match="no axis 0; it has no axes"):
         cf.reduce(empty, "mean", axis=0)
 

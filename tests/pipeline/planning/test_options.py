@@ -139,4 +139,4 @@ def test_a_mistyped_option_suggests_the_one_that_is_meant(given: str, meant: str
         with pytest.raises(TypeError, match=rf"{given!r}; .*; did you mean {meant!r}\?$"):
             ask("sum", **{given: 0})
     with pytest.raises(TypeError, match=r"allow_targets$"):
-        cf.reduce(np.arange(3), colour=0)
+        cf.reduce(np.arange(3), colour=0)  # type: ignore[call-arg]

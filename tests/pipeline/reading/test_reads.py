@@ -40,7 +40,7 @@ def test_no_box_needs_a_kernel_that_was_not_foreseen(data, axes, op, buffer_byte
     accumulator = bind([as_monoid(op)], [source.dtype]).accumulator
     leaf_bytes = 4 * int(layout.leaf_elements().max())
     scan = Scan("run", (source,), (None,), leaf_bytes, None, 2, 2, 1, 0, 60.0, by_cell)
-    work = Work(scan, Folding(layout, accumulator, keys=None, held=()))
+    work = Work(scan, Folding(layout, accumulator, keys=None, broadcast=()))
     kernels, foreseen = set(), set()
     windows_of = output_boxes_by_cell if by_cell else output_boxes_within
     for tile in range(layout.tiles):
@@ -85,7 +85,7 @@ def test_chunks_are_read_in_turn_where_no_place_matters(
     layout = Layout(select([Cells(20, 6), Cells(30, 10)]), axis)
     accumulator = bind([as_monoid(op)], [source.dtype for source in sources]).accumulator
     scan = Scan("run", sources, (None, None), 240, None, 2, 2, 1, 0, 60.0, skips=False)
-    work = Work(scan, Folding(layout, accumulator, keys=None, held=()))
+    work = Work(scan, Folding(layout, accumulator, keys=None, broadcast=()))
     output_box = all_outputs(work, 0, [TileLeaf(0, 60, 240, False, (None,) * len(chunks))])
     assert {read.in_turn for read in reads_of(work, output_box, 240)} == {in_turn}
     given = tuple(tmp_path / f"{n}" for n in range(len(chunks)))

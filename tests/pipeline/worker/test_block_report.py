@@ -56,7 +56,7 @@ def test_blocks_that_end_at_once_are_all_counted(monkeypatch):
     monkeypatch.setattr(block_report, "_counters", cache(block_report._counters.__wrapped__))
     with monkeypatch.context() as patch, ThreadPoolExecutor(4) as pool:
         patch.setattr(prometheus_client, "Counter", slowly)
-        times = BlockTimes(*[0.0] * 7, 8)
+        times = BlockTimes(*[0.0] * 7, 8)  # type: ignore[call-arg]
         for done in [pool.submit(block_report.count_block, "device", times, 0) for _ in range(4)]:
             done.result(60)
     assert registry.get_sample_value("chunkfold_blocks_total", {"device": "device"}) == 4

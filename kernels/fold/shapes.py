@@ -16,9 +16,8 @@ MOST_GROUPS = 8 << 10
 """Work-groups of a launch, at most: 8 for each of a thousand compute units."""
 _LEAST_PASS = 16
 """Accumulators that a pass folds into one, at least."""
-_TEAM_ELEMENTS, _TEAM_LOADS = 128, 16
-"""Elements and loads of a run that each work-item of a team takes, at least: to put their
-accumulators together costs as much as dozens of elements ..."""
+_TEAM_LOADS = 16
+"""Loads of a run that each work-item of a team takes, at least ..."""
 _LEAST_TEAM, _LEAST_LOADS = 4, 4
 """... but neighbours that read neighbouring memory are at least so many, if so many loads are left
 for each of them."""
@@ -53,12 +52,13 @@ def split_bytes(outputs: int, nbytes: int) -> int:
     return min(SPLIT_BYTES, MOST_GROUPS * nbytes) if outputs == 1 else SPLIT_BYTES
 
 
-def team_size(loads: Loads, run: int) -> int:
+def team_size(tuning: Tuning, run: int) -> int:
     """Return how many work-items share a run of neighbouring elements.
 
     The whole group, or a power of two that divides it.
     """
-    wanted = run // max(_TEAM_ELEMENTS, _TEAM_LOADS * loads.width)
+    loads = tuning.rows
+    wanted = run // max(tuning.team_elements, _TEAM_LOADS * loads.width)
     least = min(_LEAST_TEAM, run // (_LEAST_LOADS * loads.width))
     wanted = max(wanted, least, 1)
     if wanted >= loads.local_size:
@@ -74,7 +74,7 @@ def row_shape(tuning: Tuning, box: Box, splits: int) -> tuple[int, int, int]:
     where an output's runs lie apart: outputs are then taken in memory's order, run after run.
     """
     run = box.reduced[-1].size if box.reduced else 1
-    team = team_size(tuning.rows, run)
+    team = team_size(tuning, run)
     teams = tuning.groups * (tuning.rows.local_size // team)
     wanted = min(teams // box.outputs, -(-box.reduces // (team * tuning.rows.width)))
     runs = box.reduces // run

@@ -78,6 +78,9 @@ class Tuning:
     """Work-groups that fold a run count in local memory."""
     shared_by: int | None = None
     """Work-items of a group that share tables by key; None: as many as of `rows`."""
+    team_elements: int = 128
+    """Elements of a run that each work-item of a team folds at least: to merge what they have
+    takes as long as dozens of elements."""
     strided: bool = False
     """Inputs behind the first have strides of their own."""
     long_run: int | None = None

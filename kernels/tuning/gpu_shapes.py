@@ -23,8 +23,12 @@ _LIGHT_STATE_BYTES = 16
 and half as many work-items. Short measurements do not show the difference."""
 _ROWS = {1: (2, 16, 2), 2: (4, 4, 4), 4: (4, 4, 2), 8: (2, 4, 2)}
 """Lanes, width and unroll by the element's bytes, with 8 groups a compute unit."""
-_BYTES_IN_FLIGHT = 64
-"""Bytes of columns of exact sums, for each work-item."""
+_EXACT = {1: (8, 1), 2: (4, 4), 4: (8, 2), 8: (4, 2)}
+"""Width and loads in flight of exact sums, by the element's bytes."""
+_EXACT_COLUMNS = (8, 16)
+"""Bytes of a load of columns of exact sums, and rows in flight."""
+_EXACT_TEAM_ELEMENTS = 512
+"""Elements of a run for each work-item at least: to merge exact sums takes long."""
 _FLAT_LOCAL, _ROWS_LOCAL = 512, 256
 """Work-items of a group; with `_FEW` loads in flight twice the first."""
 _STAGED_RUNS, _STAGED = 128, defined("tiling.clh", "CHF_STAGED")
@@ -86,15 +90,23 @@ def gpu_shapes(device: Device, accumulator: Accumulator, variant: str) -> tuple[
         rows = replace(swept.rows, lanes=1).because(lanes=one)
         return swept, replace(swept, flat=flat, rows=rows)
     # Compilers are slow on exact sums, and shapes differ little: there is one.
-    squares = any(field.limbs and field.limbs.power != 1 for field in accumulator.sums.values())
-    width, unroll = (8, 1) if squares or itemsize <= 2 else (4, 2)
     exact = "the best of a sweep of exact sums, or within 5% of it"
-    same = loads(_ROWS_LOCAL, 1, width, unroll).because(lanes=exact, unroll=exact)
-    unrolled = min(16, max(1, _BYTES_IN_FLIGHT // itemsize))
-    columns = replace(columns, unroll=unrolled).because(
-        unroll=f"{_BYTES_IN_FLIGHT} bytes in flight for each work-item"
+    same = loads(_ROWS_LOCAL, 1, *_EXACT.get(itemsize, (4, 2))).because(lanes=exact, unroll=exact)
+    nbytes, in_flight = _EXACT_COLUMNS
+    lanes = max(1, nbytes // itemsize)
+    columns = replace(columns, lanes=lanes, width=lanes, unroll=in_flight).because(
+        lanes=f"loads of {nbytes} bytes at least", unroll=f"{in_flight} rows in flight"
     )
-    return (replace(swept, flat=same, rows=same, columns=columns, aligned=True),)
+    return (
+        replace(
+            swept,
+            flat=same,
+            rows=same,
+            columns=columns,
+            aligned=True,
+            team_elements=_EXACT_TEAM_ELEMENTS,
+        ),
+    )
 
 
 def _few_loads(itemsize: int, width: int, *, light: bool) -> tuple[tuple[int, int, int, int], str]:

@@ -28,8 +28,8 @@ class _Fits(Protocol):
 _Piece = TypeVar("_Piece", bound=_Fits)
 _LEAST_BYTES = 64 << 10
 """Of a landing."""
-_KEPT, _KEPT_BYTES = 4, 128 << 20
-"""Landings kept that nobody has: so many, or as many as are of so few bytes."""
+_KEPT_BYTES = 512 << 20
+"""Of landings kept that nobody has."""
 _SPARE = 4
 """Kept memory may have so many times the bytes that are asked for."""
 
@@ -81,7 +81,7 @@ def _lent(opened: DeviceContext, nbytes: int) -> tuple[Landing, np.ndarray]:
 def _keep(pool: deque[Landing], landing: Landing) -> None:
     """Keep a landing that nobody has any more; let others go, if they are too many."""
     pool.append(landing)
-    while len(pool) > _KEPT and sum(one.memory.nbytes for one in pool.copy()) > _KEPT_BYTES:
+    while sum(one.memory.nbytes for one in pool.copy()) > _KEPT_BYTES:
         with contextlib.suppress(IndexError):  # another thread was faster
             pool.popleft()
 

@@ -119,18 +119,21 @@ def cut_blocks(
         True where devices round the results of tiles that are whole: a tile that is no larger than
         a block may be is then not shared, if workers have about as many each.
     """
-    least, most = BLOCK_BYTES
-    most = max(most, fed)
-    most = max(most, min(TO_PARTIAL * partial_bytes, LARGEST_BYTES))
+    least = BLOCK_BYTES[0]
+    most = float(max(BLOCK_BYTES[1], fed))
+    of_tiles = costs.sum(axis=1)
+    tile = float(of_tiles.max(initial=0))
+    larger = max(most, min(TO_PARTIAL * partial_bytes, LARGEST_BYTES))
+    rounded &= tile <= larger and -len(of_tiles) % workers <= MOST_IDLE * len(of_tiles)
+    # Rounded tiles leave no partials. Each is a block: its results leave while others are read.
+    most = max(most, tile) if rounded else larger
     most = min(most, DATA_BYTES) if with_data else most
-    most = min(most, int(RESULT_BYTES / results)) if results else most
+    most = min(most, RESULT_BYTES / results) if results else most
     each = BLOCKS_PER_WORKER if workers > 1 else 1
     over = np.zeros(costs.shape, bool) if passed is None else passed
-    of_tiles = costs.sum(axis=1)
     wanted = min(max(float(of_tiles.sum()) / (each * workers), least), most)
-    idle = -len(of_tiles) % workers
-    if rounded and idle <= MOST_IDLE * len(of_tiles):
-        wanted = max(wanted, min(float(of_tiles.max()), most))
+    if rounded:
+        wanted = max(wanted, min(tile, most))
     blocks = []
     for number, (tiles, parts) in enumerate(_runs(costs, of_tiles, wanted, whole=whole)):
         missing, left_out = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -24,6 +25,8 @@ from chunkfold.worker.fold_block import Folded
 
 AHEAD = 2
 """Roots whose results may wait to be written."""
+_COPYING, _COPY_BYTES = 8, 4 << 20
+"""Threads that copy results at most, and bytes for each of them at least."""
 
 
 class Sink(Protocol):
@@ -69,7 +72,7 @@ class Arrays:
         assert not level
         if op not in self._found:
             self._found[op] = np.empty(self._shape, values.dtype)
-        self._found[op][region] = values
+        _copy(self._found[op][region], values)
 
     def end(self) -> Mapping[str, np.ndarray]:
         """Return all results, by op."""
@@ -77,6 +80,21 @@ class Arrays:
 
     def stop(self) -> None:
         """Do nothing: nothing is being written."""
+
+
+def _copy(target: np.ndarray, values: np.ndarray) -> None:
+    """Copy results to where they are kept, by several threads where they are many.
+
+    One thread is slower than a device: most of its time goes to the first use of new pages.
+    """
+    threads = min(_COPYING, len(os.sched_getaffinity(0)), values.nbytes // _COPY_BYTES)
+    if threads <= 1:
+        target[...] = values
+        return
+    axis = max(range(values.ndim), key=values.shape.__getitem__)
+    pairs = zip(*(np.array_split(one, threads, axis) for one in (target, values)), strict=True)
+    with ThreadPoolExecutor(threads, "chunkfold-copy") as pool:
+        list(pool.map(lambda pair: np.copyto(*pair), pairs))
 
 
 class Streaming:

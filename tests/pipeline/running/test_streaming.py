@@ -21,6 +21,7 @@ from chunkfold.planning.plan import Plan
 from chunkfold.planning.planner import make_plan
 from chunkfold.planning.request import Streamed
 from chunkfold.planning.resolve import resolve
+from chunkfold.running import streaming
 
 pytestmark = pytest.mark.unoptimised
 ARRAY = np.random.default_rng(0).standard_normal((12, 20, 18))
@@ -92,3 +93,15 @@ def test_plans_whose_results_leave_keep_less_of_them():
     assert math.prod(rows.shape) * 4 < whole.memory.accumulators
     assert streamed.memory.accumulators < whole.memory.accumulators / 4
     assert len(streamed.blocks) > len(whole.blocks)
+
+
+@pytest.mark.parametrize("shape", [(0,), (1,), (7, 3), (12, 4, 900)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_threads_copy_every_result_once(monkeypatch, shape: tuple[int, ...], turned: bool):
+    monkeypatch.setattr(streaming, "_COPY_BYTES", 1)
+    values = np.arange(math.prod(shape)).reshape(shape[::-1] if turned else shape)
+    values = values.T if turned else values
+    whole = np.full([size + 2 for size in shape], -1)
+    streaming._copy(whole[(..., *(slice(1, -1) for _ in shape))], values)
+    assert (whole == -1).sum() == whole.size - values.size
+    assert np.array_equal(whole[(..., *(slice(1, -1) for _ in shape))], values)

@@ -32,6 +32,7 @@ from chunkfold.kernels.geometry import FOLDS  # noqa: E402
 from chunkfold.kernels.program.options import VARIANTS  # noqa: E402
 from chunkfold.kernels.tuning.tuning_choice import try_tunings  # noqa: E402
 from chunkfold.kernels.tuning.variant import forced, why_not  # noqa: E402
+from chunkfold.stores import guarded_stores  # noqa: E402
 from tests.collected import (  # noqa: E402
     covering,
     left_to_all,
@@ -79,6 +80,12 @@ def some(*values: Iterable[object], of: int = 2) -> list[tuple]:
         for one in crossed
         if ALL_SHAPES or sum(number for number, _ in one) % of == 0
     ]
+
+
+@pytest.fixture
+def far_folders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read folders of obstore's as what is behind a network."""
+    monkeypatch.setattr(guarded_stores, "folder_of", lambda _: None)
 
 
 KERNELS = Path(__file__).parent / "kernels"

@@ -109,7 +109,7 @@ def _local_path(store: Any, path: str) -> str | None:
         return str(store.path)
     if isinstance(store, Snapshot):
         return store.local and f"{store.local}/{path}"
-    return f"{store.root}/{path}" if isinstance(store, LocalStore) else None
+    return f"{str(store.root).rstrip('/')}/{path}" if isinstance(store, LocalStore) else None
 
 
 def disk_path_of(array: AnyArray) -> str | None:

@@ -49,11 +49,22 @@ def careful(store: Any) -> Any:
     if type(store) is LocalStore:
         return CarefulFiles(store.root.absolute(), read_only=store.read_only)
     if type(store) is ObjectStore:
+        folder = folder_of(store)
+        if folder is not None:  # to ask obstore for its files takes ten times as long
+            return CarefulFiles(folder, read_only=store.read_only)
         return CarefulObjects(store.store, read_only=store.read_only)
     if type(store) is ZipStore and (store.read_only or not store._is_open):
         refuse_special(store.path)
         return CarefulZip(Path(store.path).absolute())
     return store
+
+
+def folder_of(store: ObjectStore[Any]) -> Path | None:
+    """Return the folder of which obstore reads files; None if it reads something else."""
+    from obstore.store import LocalStore as LocalObjects  # who has an ObjectStore has obstore
+
+    local = type(store.store) is LocalObjects
+    return Path(store.store.prefix or "/").absolute() if local else None
 
 
 def opened_in_time(address: str, call: Callable[[], T]) -> T:

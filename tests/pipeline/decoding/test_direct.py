@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import zarr
 import zarr.codecs
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from numcodecs import LZ4, Blosc, GZip, Zlib, Zstd
 from obstore.store import LocalStore as ByObstore
@@ -80,7 +80,8 @@ def chunk_after_chunk(
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.usefixtures("far_folders")
 def test_what_zarr_makes_is_read_as_zarr_reads_it(data: st.DataObject):
     with tempfile.TemporaryDirectory() as folder:
         values = numpy_arrays(dtype=np.dtype(data.draw(st.sampled_from(DTYPES), "dtype")))

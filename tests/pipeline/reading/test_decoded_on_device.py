@@ -298,6 +298,7 @@ def test_the_host_decodes_where_the_device_has_no_room(
 def remote(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], object]]:
     """Open the array "a" of this folder, behind a store of objects or a web server."""
     if request.param == "listed":
+        request.getfixturevalue("far_folders")
         store = ObjectStore(LocalByObstore(tmp_path), read_only=True)
         yield lambda: zarr.open_array(store, path="a", mode="r")
     else:

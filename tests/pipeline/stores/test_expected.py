@@ -108,7 +108,7 @@ def test_a_file_that_changes_while_the_run_goes_on_ends_it(
         reduced_while(tmp_path / "a", lambda: happens(file), on_bad_chunk=on_bad_chunk)
 
 
-@pytest.mark.usefixtures("_many_blocks")
+@pytest.mark.usefixtures("_many_blocks", "far_folders")
 @pytest.mark.parametrize("accident", ["deleted", "cut", "rewritten"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_an_object_that_changes_behind_obstore_ends_the_run(

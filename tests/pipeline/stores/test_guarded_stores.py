@@ -16,12 +16,14 @@ import fsspec
 import numpy as np
 import pytest
 import zarr
-from zarr.storage import LocalStore, ZipStore
+from obstore.store import LocalStore as Folder
+from zarr.storage import LocalStore, ObjectStore, ZipStore
 
 import chunkfold as cf
 from chunkfold.errors import ChunkError, SourceError
 from chunkfold.sources.opening import Unopened, open_each, open_neighbour, open_source
 from chunkfold.stores.guarded_stores import CarefulFiles, CarefulZip, careful
+from chunkfold.stores.remote import RemoteObjects
 from tests.strangers import answering, endless, trickling
 
 pytestmark = pytest.mark.timeout(30)
@@ -220,3 +222,15 @@ def test_parts_of_files_are_read_as_zarr_does(tmp_path: Path, asked, found):
         (part,) = zarr.core.sync.sync(store.get_partial_values(prototype, [("k", asked)]))
         assert part.to_bytes() == found
         assert zarr.core.sync.sync(store.get("nothing", prototype, asked)) is None
+
+
+@pytest.mark.parametrize("prefix", [True, False])
+def test_a_folder_of_obstore_is_read_as_files(tmp_path: Path, monkeypatch, prefix: bool):
+    made = zarr.create_array(str(tmp_path / "a b#%20"), shape=(9,), chunks=(2,), dtype="i4")
+    made[...] = np.arange(9)
+    store = ObjectStore(Folder(tmp_path) if prefix else Folder(), read_only=True)
+    path = made.path if prefix else str(tmp_path)[1:]
+    array = zarr.open_array(store, path=f"{path}/a b#%20".lstrip("/"), mode="r")
+    monkeypatch.setattr(RemoteObjects, "start", None)  # whoever asks obstore fails
+    assert cf.reduce(array, ["sum", "count"]) == {"sum": 36, "count": 9}
+    assert open_source(array).local_path == str(tmp_path / "a b#%20")

@@ -76,6 +76,7 @@ def test_a_large_array_is_listed_in_lots_that_are_alike(ranges: list):
     assert max(sizes) <= 3 * len(keys) / len(ranges)
 
 
+@pytest.mark.usefixtures("far_folders")
 def test_a_store_that_lists_in_no_order_is_listed_at_one_go(tmp_path: Path, ranges: list):
     array = zarr.create_array(
         str(tmp_path / "a"), shape=(40, 40), chunks=(1, 1), dtype="i1", compressors=None

@@ -136,6 +136,7 @@ def test_without_credentials_it_is_said_how_to_give_some(scheme: str, monkeypatc
         cf.reduce(f"{scheme}://bucket/a.zarr")
 
 
+@pytest.mark.usefixtures("far_folders")
 def test_a_listing_that_takes_too_long_is_done_without(tmp_path: Path, monkeypatch):
     store = ObjectStore(LocalByObstore(tmp_path))
     made = zarr.create_array(store, name="a", shape=(100,), chunks=(10,), dtype="i4", fill_value=3)

@@ -30,6 +30,8 @@ def jsonable(value: Any) -> Any:
         return value.decode(errors="backslashreplace")
     if isinstance(value, Mapping):
         return {jsonable(str(name)): jsonable(entry) for name, entry in value.items()}
+    if isinstance(value, np.ndarray) and not value.ndim:
+        value = value[()]
     if isinstance(value, (np.ndarray, list, tuple)):
         return [jsonable(entry) for entry in value]
     if isinstance(value, np.void) and value.dtype.names:

@@ -91,14 +91,12 @@ def refuse_parts_of_zarr(out: Path) -> None:
 
 
 def _replaces_member(out: str | Path) -> bool:
-    """Return True if an array, or a file, is at a local output's place, in a Zarr group.
+    """Return True if an array is at a local output's place, in a Zarr group.
 
-    A group there is allowed: it may be an earlier output.
+    A group there, or a file, is allowed: it may be an earlier output, or its manifest.
     """
     path = local_path(str(out))
-    if path is None or not os.path.lexists(path) or not is_zarr(path.absolute().parent):
-        return False
-    return zarr_node(path) != "group"
+    return path is not None and is_zarr(path.absolute().parent) and zarr_node(path) == "array"
 
 
 def _overlap(some: Places, others: Places) -> bool:

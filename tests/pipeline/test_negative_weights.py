@@ -31,7 +31,7 @@ def test_they_are_refused_with_the_place_of_the_first(op: str):
     with pytest.raises(PlanError, match="below zero"):
         cf.reduce(data, [op] if op in TWO else ["sum", op], weights=weights[5])
     selection = (slice(1, None), slice(2, None))
-    with pytest.raises(PlanError, match=r"stands at \[5, 2\]"):
+    with pytest.raises(PlanError, match=r"the first is at \[5, 2\]"):
         cf.reduce(data, op, weights=weights, selection=selection)
     cf.reduce(data, op, weights=weights, selection=(slice(0, 5),))
 

@@ -73,12 +73,13 @@ def test_equals_numpy_for_any_chunks_axes_and_selection(data):
     keepdims = data.draw(st.booleans(), "keepdims")
     source = stored(array, chunks=chunks)
     reduced = range(part.ndim) if axis is None else axis
+    asked = {"axis": axis, "keepdims": keepdims, "selection": selection, "allow_empty": True}
     if part.size or all(part.shape[n] for n in reduced):
-        got = cf.reduce(source, OPS, axis=axis, keepdims=keepdims, selection=selection)
+        got = cf.reduce(source, OPS, **asked)
         for op in OPS:
             same(got[op], np.asarray(getattr(np, op)(part, axis=axis, keepdims=keepdims))[()])
     else:
-        got = cf.reduce(source, "sum", axis=axis, keepdims=keepdims, selection=selection)
+        got = cf.reduce(source, "sum", **asked)
         same(got, np.asarray(part.sum(axis=axis, keepdims=keepdims))[()])
 
 

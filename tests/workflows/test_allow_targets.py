@@ -27,11 +27,11 @@ def refs(tmp_path: Path) -> Path:
 
 def test_commands_take_leave(refs: Path, tmp_path: Path, command: Callable):
     place, leave = f"{refs}/x", ("--allow-targets", f"{tmp_path}/d.zarr/")
-    for command in ("reduce", "plan", "describe"):
-        said = " ".join(command(command, place, code=2).stderr.split())
+    for name in ("reduce", "plan", "describe"):
+        said = " ".join(command(name, place, code=2).stderr.split())
         assert f"without leave those of this file lead only below {refs.parent}/" in said
         assert " ".join(leave) in said
-        command(command, place, *leave)
+        command(name, place, *leave)
     assert "sum 15" in " ".join(
         command("reduce", place, "--allow-targets", tmp_path).stdout.split()
     )

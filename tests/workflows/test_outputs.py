@@ -303,7 +303,7 @@ def test_a_process_outlives_a_netcdf_that_there_is_no_room_for(
     done = finished([sys.executable, "-c", FULL, out, most, *groups], 60)
     room = most > 500_000 * len(groups)
     assert (done.returncode, out.read_bytes()[:4] == b"\x89HDF") == (1 - room, room), done.stderr
-    assert (f"said: output {out} cannot be written: File too large; make" in done.stderr) != room
+    assert (f"said: output {out} cannot be written: File too large; free" in done.stderr) != room
     assert list(tmp_path.iterdir()) == [out]
 
 

@@ -118,7 +118,7 @@ with outputs.staged(out, overwrite=True) as made:
     if out.suffix == ".zarr":
         made.mkdir()
     for file in [made / "zarr.json", made / "c"] if out.suffix == ".zarr" else [made]:
-        file.write_text("new")
+        file.write_text(sys.argv[4])
 """
 """Writes an output over another, and is killed before one of the steps that it takes."""
 
@@ -131,19 +131,20 @@ def test_whoever_is_killed_leaves_a_whole_output_and_the_next_run_nothing_else(
 ):
     out = tmp_path / name
     files = [out / "zarr.json", out / "c"] if out.suffix == ".zarr" else [out]
+    old, new = (f'{{"zarr_format": 3, "node_type": "group", "{age}": 1}}' for age in ("old", "new"))
     gone = 0
     for step in itertools.count(1):
         if out.suffix == ".zarr":
             out.mkdir(exist_ok=True)
         for file in files:
-            file.write_text("old")
-        ended = finished([sys.executable, "-c", KILLED, out, step, how], 60)
+            file.write_text(old)
+        ended = finished([sys.executable, "-c", KILLED, out, step, how, new], 60)
         if ended.returncode == 0:
             break
         assert ended.returncode == -signal.SIGKILL, ended.stderr
         gone += not out.exists()
         check_output(out, overwrite=True)  # as the next command does first
-        assert {file.read_text() for file in files} in ({"old"}, {"new"})
+        assert {file.read_text() for file in files} in ({old}, {new})
         assert list(tmp_path.iterdir()) == [out]
     assert step > 10
     assert gone == (how == "one by one" and name == "o.zarr")

@@ -111,7 +111,9 @@ def test_each_task_runs_once_and_its_result_stays_there(
     assert len(run.plan.blocks) > 4
     assert len({worker for one in run.profile.values() for worker in one.workers}) == 2
     assert counted.ran == ONCE
-    assert len(gathered) == run.plan.layout.tiles
+    keys = [future.key for future in gathered]  # small partials come as soon as they are made
+    assert len(set(keys)) == len(keys)
+    assert all(key.startswith("chunkfold-") for key in keys), "elements came to the client"
     assert not left(client)
 
 

@@ -11,6 +11,8 @@ import pytest
 
 from tests.house import entered_elsewhere, measured
 
+pytestmark = pytest.mark.short
+
 BOUNDS = {
     # lent_memory: devices that others use too; aligned_runs, block_outputs, chunk_contents,
     # unmet_conditions, possible_truths: ledgers; written_tiles, changed_parts: outputs that are

@@ -21,7 +21,7 @@ def jsonable(value: Any) -> Any:
     NaN and infinities, times and complex numbers become strings, records become objects. Halves of
     letters, as of names that are no UTF-8, are spelled: JSON has none.
 
-    >>> jsonable(np.array([1.5, np.nan])), jsonable(np.int8(3)), jsonable(np.datetime64(0, "s"))
+    >>> jsonable(np.array([1.5, np.nan])), jsonable(np.array(3)), jsonable(np.datetime64(0, "s"))
     ([1.5, 'NaN'], 3, '1970-01-01T00:00:00')
     """
     if isinstance(value, str):

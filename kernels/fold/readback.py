@@ -29,7 +29,7 @@ _Piece = TypeVar("_Piece", bound=_Fits)
 _LEAST_BYTES = 64 << 10
 """Of a landing."""
 _KEPT_BYTES = 512 << 20
-"""Of landings kept that nobody has."""
+"""Most bytes of idle landings that are kept."""
 _SPARE = 4
 """Kept memory may have so many times the bytes that are asked for."""
 

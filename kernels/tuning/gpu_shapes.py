@@ -25,6 +25,8 @@ _ROWS = {1: (2, 16, 2), 2: (4, 4, 4), 4: (4, 4, 2), 8: (2, 4, 2)}
 """Lanes, width and unroll by the element's bytes, with 8 groups a compute unit."""
 _EXACT = {1: (8, 1), 2: (4, 4), 4: (8, 2), 8: (4, 2)}
 """Width and loads in flight of exact sums, by the element's bytes."""
+_EXACT_SQUARES = (8, 1)
+"""The same for sums with squares, but of elements of 4 bytes."""
 _EXACT_COLUMNS = (8, 16)
 """Bytes of a load of columns of exact sums, and rows in flight."""
 _EXACT_TEAM_ELEMENTS = 512
@@ -91,7 +93,10 @@ def gpu_shapes(device: Device, accumulator: Accumulator, variant: str) -> tuple[
         return swept, replace(swept, flat=flat, rows=rows)
     # Compilers are slow on exact sums, and shapes differ little: there is one.
     exact = "the best of a sweep of exact sums, or within 5% of it"
-    same = loads(_ROWS_LOCAL, 1, *_EXACT.get(itemsize, (4, 2))).because(lanes=exact, unroll=exact)
+    squares = any(field.limbs and field.limbs.power != 1 for field in accumulator.sums.values())
+    apart = squares and itemsize != 4
+    width, unroll = _EXACT_SQUARES if apart else _EXACT.get(itemsize, (4, 2))
+    same = loads(_ROWS_LOCAL, 1, width, unroll).because(lanes=exact, unroll=exact)
     nbytes, in_flight = _EXACT_COLUMNS
     lanes = max(1, nbytes // itemsize)
     columns = replace(columns, lanes=lanes, width=lanes, unroll=in_flight).because(

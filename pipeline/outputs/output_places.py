@@ -60,7 +60,7 @@ def refuse_origins(out: str | Path | None, origins: Iterable[str]) -> None:
 
 
 def refuse_overlaps(*outs: str | os.PathLike[str] | None) -> None:
-    """Refuse outputs, or a ledger, that are one or lie in each other; None are ignored.
+    """Refuse outputs, or a ledger, that are one or lie in each other; None are allowed.
 
     Raises
     ------

@@ -117,7 +117,7 @@ def cut_blocks(
         need larger blocks.
     rounded
         True where devices round the results of tiles that are whole: a tile that is no larger than
-        a block may be is then not shared, if workers have about as many each.
+        a block may be is then a block of its own, if workers have about as many each.
     """
     least = BLOCK_BYTES[0]
     most = float(max(BLOCK_BYTES[1], fed))

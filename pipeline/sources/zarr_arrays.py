@@ -12,7 +12,7 @@ from zarr.storage import FsspecStore, LocalStore, MemoryStore, ObjectStore, Wrap
 from chunkfold.decoding.codec_metadata import refuse_code
 from chunkfold.errors import ChangedError, ClusterError, SourceError, runs_short
 from chunkfold.http_denials import refusal
-from chunkfold.stores.guarded_stores import CarefulZip, careful
+from chunkfold.stores.guarded_stores import CarefulZip, careful, folder_of
 from chunkfold.stores.icechunk_store import Snapshot, as_snapshot
 from chunkfold.stores.remote import message_of
 
@@ -119,11 +119,8 @@ def disk_path_of(array: AnyArray) -> str | None:
         store = store._store
     if type(store) in _LOCAL_ZIP:
         return f"{store.path}/{array.path}"
-    if isinstance(store, ObjectStore):
-        from obstore.store import LocalStore as LocalObjects  # who has none has no such store
-
-        if isinstance(store.store, LocalObjects):
-            return f"{store.store.prefix or ''}/{array.path}"
+    if isinstance(store, ObjectStore) and (folder := folder_of(store)) is not None:
+        return str(folder / array.path)
     if isinstance(store, FsspecStore):
         files = store.fs
         while (inner := getattr(files, "sync_fs", getattr(files, "fs", None))) is not None:

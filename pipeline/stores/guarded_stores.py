@@ -50,7 +50,7 @@ def careful(store: Any) -> Any:
         return CarefulFiles(store.root.absolute(), read_only=store.read_only)
     if type(store) is ObjectStore:
         folder = folder_of(store)
-        if folder is not None:  # to ask obstore for its files takes ten times as long
+        if folder is not None:  # obstore reads files in small pieces
             return CarefulFiles(folder, read_only=store.read_only)
         return CarefulObjects(store.store, read_only=store.read_only)
     if type(store) is ZipStore and (store.read_only or not store._is_open):
@@ -60,7 +60,7 @@ def careful(store: Any) -> Any:
 
 
 def folder_of(store: ObjectStore[Any]) -> Path | None:
-    """Return the folder of which obstore reads files; None if it reads something else."""
+    """Return the folder whose files obstore reads; None if it reads something else."""
     from obstore.store import LocalStore as LocalObjects  # who has an ObjectStore has obstore
 
     local = type(store.store) is LocalObjects

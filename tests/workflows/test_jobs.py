@@ -238,10 +238,9 @@ def test_what_is_wrong_is_found_before_the_work(
 @pytest.mark.parametrize("out", ["2026.zarr", "2026.zarr/a", "2026.zarr/a/inner.zarr", "link.zarr"])
 def test_a_source_is_never_overwritten(folder: Path, scheduler: str, out: str, command: Callable):
     (folder / "link.zarr").symlink_to(folder / "2026.zarr")
-    sentence = (
-        r"output .* (and source .* are one or in each other; |lies in the Zarr array .*: )write it"
-    )
-    with pytest.raises(cf.PlanError, match=sentence):
+    sentence = r"output .* and source .* are one or in each other; write it elsewhere"
+    inner = r"output .* lies in the Zarr array .*: write it elsewhere"
+    with pytest.raises(cf.PlanError, match=inner if out.endswith("inner.zarr") else sentence):
         run_job(job(folder, scheduler, out, "output.overwrite=true"))
     source, target = folder / "2026.zarr/a", folder / out
     with pytest.raises(cf.PlanError, match=sentence):

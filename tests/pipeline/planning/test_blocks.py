@@ -1,4 +1,4 @@
-"""How leaves are cut into blocks."""
+"""Test how leaves become blocks."""
 
 from __future__ import annotations
 

@@ -19,7 +19,9 @@ def encoding_of(attributes: Mapping[Any, Any]) -> str:
     return "" if found == "identity" else found
 
 
-def decoded(content: bytes, encoding: str, most: int | None = None) -> bytes:
+def decoded(
+    content: bytes | memoryview, encoding: str, most: int | None = None
+) -> bytes | memoryview:
     """Return an object as it is.
 
     Raises

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+import numpy as np
+
 from chunkfold.errors import ChangedError
 from chunkfold.http_denials import MISSING, denial, status_of
 from chunkfold.stores.expected import UNTOLD, ObjectState
@@ -167,8 +169,10 @@ class Fetched:
         found = self.read((offset, wanted))
         if len(found) != wanted:
             raise ValueError(f"it ends after {len(found):,} of {wanted:,} bytes: it was cut")
-        for piece in pieces:
-            piece[:], found = found[: piece.nbytes], found[piece.nbytes :]
+        for piece in pieces:  # copied by NumPy, which lets other threads run
+            target, source = np.frombuffer(piece, np.uint8), np.frombuffer(found, np.uint8)
+            np.copyto(target, source[: piece.nbytes])
+            found = found[piece.nbytes :]
 
 
 async def fetched(
@@ -218,7 +222,11 @@ async def fetched(
 
 
 async def _whole(server: ServerStore, path: str, most: int) -> Fetched:
-    answer = await server.get(path, most)
+    return whole_of(server, path, await server.get(path, most), most)
+
+
+def whole_of(server: ServerStore, path: str, answer: ObjectAnswer, most: int) -> Fetched:
+    """Return an object that came whole."""
     content = answer.decoded(most)
     held = {(0, len(content)): content}
     return Fetched(server, path, len(content), answer.state, most, held)

@@ -41,11 +41,11 @@ class ObjectAnswer:
     """Its size is that in the store, where it comes encoded."""
     start: int
     """Offset of the first byte that came."""
-    content: bytes
+    content: memoryview
     encoding: str
     """The content encoding; empty if there is none."""
 
-    def decoded(self, most: int) -> bytes:
+    def decoded(self, most: int) -> memoryview:
         """Return the content as it is.
 
         Raises
@@ -53,7 +53,7 @@ class ObjectAnswer:
         ValueError
             If it has more bytes than `most`, or cannot be decoded.
         """
-        return decoded(self.content, self.encoding, most)
+        return memoryview(decoded(self.content, self.encoding, most))
 
 
 async def answer_of(store: Any, path: str, most: int, span: Span | None = None) -> ObjectAnswer:
@@ -85,11 +85,34 @@ async def answer_of(store: Any, path: str, most: int, span: Span | None = None) 
         if span is not None:
             raise NotSupportedError(str(error)) from error
         return await _without_length(store, path, most, error)
+    start, end = _range_of(result, most)
+    if span is None:  # HTTP ends an answer after the length that it begins with
+        content = memoryview(await result.bytes_async())
+    else:  # whose length stands twice: one piece is all of it, but where a server sends more
+        stream = aiter(result.stream(min_chunk_size=end - start + 1))
+        content = memoryview(await anext(stream, b""))
+    return _answer(result, content)
+
+
+def answer_now(store: Any, path: str, most: int) -> ObjectAnswer:
+    """Ask for a whole object as `answer_of`, and wait: other threads run meanwhile."""
+    import obstore
+
+    result = obstore.get(store, path)
+    _range_of(result, most)
+    return _answer(result, memoryview(result.bytes()))
+
+
+def _range_of(result: Any, most: int) -> tuple[int, int]:
+    """Return where what comes begins and ends in the object, before it comes."""
     start, end = result.range
     if end - start > most:
         raise TooLargeError(end - start, most)
-    # One piece is all of it, but where a server sends more than it said.
-    content = await anext(aiter(result.stream(min_chunk_size=end - start + 1)), b"")
+    return start, end
+
+
+def _answer(result: Any, content: memoryview) -> ObjectAnswer:
+    start, end = result.range
     if len(content) != end - start:
         more = "or more " if len(content) > end - start else ""
         raise ValueError(f"the server sent {len(content):,} {more}bytes of {end - start:,}")
@@ -187,7 +210,7 @@ def _read(url: str, options: Any, most: int, method: str) -> ObjectAnswer:
     state = ObjectState(
         len(found), _time(told["Last-Modified"]), (told["ETag"] or "").removeprefix("W/")
     )
-    return ObjectAnswer(state, 0, bytes(found), encoding_of(cast("Any", told)))
+    return ObjectAnswer(state, 0, memoryview(found), encoding_of(cast("Any", told)))
 
 
 def _time(date: str | None) -> int:

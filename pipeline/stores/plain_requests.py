@@ -64,27 +64,30 @@ def answered(
         for name, value in (options.get("default_headers") or {}).items()
     }
     headers |= {"User-Agent": str(options.get("user_agent", "chunkfold"))} | more
+    proxies = _proxies(url, options)
+    secure = any(str(one).startswith("https:") for one in (url, *proxies.values()))
+    context = _tls(options) if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     opener = urllib.request.build_opener(
-        _Stays, _proxies(url, options), urllib.request.HTTPSHandler(context=_tls(options))
+        _Stays, urllib.request.ProxyHandler(proxies), urllib.request.HTTPSHandler(context=context)
     )
     request = urllib.request.Request(url, headers=headers, method=method)  # noqa: S310 # of http or https
     with opener.open(request, timeout=seconds) as response:
         yield response
 
 
-def _proxies(url: str, given: Mapping[str, Any]) -> urllib.request.ProxyHandler:
+def _proxies(url: str, given: Mapping[str, Any]) -> dict[str, str]:
     """Return the proxies of a store, or else of the environment."""
     proxy, without = given.get("proxy_url"), {"no": str(given.get("proxy_excludes", ""))}
     if not proxy:
-        return urllib.request.ProxyHandler()
+        return urllib.request.getproxies()
     bypasses = urllib.request.proxy_bypass_environment  # type: ignore[attr-defined] # not in stubs
     if bypasses(urlsplit(url).netloc, without):
-        return urllib.request.ProxyHandler({})
-    return urllib.request.ProxyHandler({"http": proxy, "https": proxy})
+        return {}
+    return {"http": proxy, "https": proxy}
 
 
 def _tls(given: Mapping[str, Any]) -> ssl.SSLContext:
-    """Return which certificates a store trusts."""
+    """Return which certificates a store trusts: to load those of the system takes long."""
     context = ssl.create_default_context()
     for name in ("root_certificate", "proxy_ca_certificate"):
         if own := given.get(name):

@@ -51,6 +51,11 @@ class WantedObject(NamedTuple):
         """Its size in bytes by the listing; 0 if it is not known."""
         return 0 if self.known is None else self.known.size_of(self.place)
 
+    @property
+    def nbytes(self) -> int:
+        """Its stored bytes, or what its shape needs if they are not known."""
+        return self.listed or self.of.nbytes
+
     def started(self, objects: RemoteObjects) -> WantedObject:
         """Return it with a pending response: the request is sent, and not waited for."""
         shards, size, nbytes = self.of.shards, self.listed, self.of.nbytes
@@ -68,7 +73,7 @@ class WantedObject(NamedTuple):
         if self.landing is not None:
             return landed(self.landing)
         index = None if self.of.shards is None else self.of.shards.index_span
-        return self.of.objects.open(self.key, self.of.nbytes, index, self.of.most_stored)
+        return self.of.objects.open(self.key, self.nbytes, index, self.of.most_stored)
 
     def check(self, found: ObjectState | None) -> None:
         """Check its state against the listing; raises as `Expected.check`."""
@@ -141,7 +146,8 @@ def _started(objects: RemoteObjects, wanted: Iterator[Wanted]) -> Iterator[Itera
     """Pending responses; weak, so that those that were read are freed."""
 
     def ask(one: WantedObject) -> WantedObject:
-        found = one if one.lacks else one.started(objects)
+        now = one.of.shards is None and objects.is_asked_now(one.nbytes)
+        found = one if one.lacks or now else one.started(objects)
         if found.landing is not None:
             begun.add(found.landing)
         return found

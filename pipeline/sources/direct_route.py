@@ -68,7 +68,9 @@ def objects_of(array: Any, planned: int = UNTOLD) -> LocalObjects | RemoteObject
         return LocalObjects(str(Path(array.store.root) / array.path))
     if type(array.store) is RemoteStore:
         store = array.store
-        return RemoteObjects(store.store, array.path, store.missing, store.hasty, planned)
+        return RemoteObjects(
+            store.store, array.path, store.missing, store.hasty, store.near, planned
+        )
     if type(array.store) in (ObjectStore, CarefulObjects):
         return RemoteObjects(array.store.store, array.path, planned=planned)
     return None

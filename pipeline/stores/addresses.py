@@ -24,6 +24,7 @@ from chunkfold.settings import ALLOWED, StorageOptions, allowed_targets, missing
 from chunkfold.stores.archives import archive_at, archive_in
 from chunkfold.stores.chains import chain
 from chunkfold.stores.icechunk_store import repository_at, repository_in
+from chunkfold.stores.near_requests import TIMEOUT
 from chunkfold.stores.references import (
     chained,
     references_at,
@@ -234,8 +235,10 @@ def _on_disk(path: Path, allowed: tuple[str, ...]) -> tuple[Any, str]:
 
 def _remote(url: str, options: StorageOptions, missing: Collection[int]) -> RemoteStore:
     others = {name: value for name, value in options.items() if name != "missing_status"}
-    hasty = open_store(url, **(others | {"retry_config": {"max_retries": 0}}))
-    return RemoteStore(open_store(url, **others), hasty=hasty, missing=missing)
+    once: dict[str, Any] = others | {"retry_config": {"max_retries": 0}}
+    client = {**others.get("client_options", {}), "timeout": TIMEOUT}
+    hasty, near = open_store(url, **once), open_store(url, **(once | {"client_options": client}))
+    return RemoteStore(open_store(url, **others), hasty=hasty, near=near, missing=missing)
 
 
 def _by_obstore(url: str) -> bool:

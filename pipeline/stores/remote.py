@@ -22,8 +22,16 @@ from chunkfold.redaction import without_secrets
 from chunkfold.settings import retry_seconds, stall_seconds
 from chunkfold.stores.credentials import with_credentials
 from chunkfold.stores.expected import UNTOLD, ObjectState
-from chunkfold.stores.fetching import Fetched, ServerStore, SpansOf, fetched, server_store_of
+from chunkfold.stores.fetching import (
+    Fetched,
+    ServerStore,
+    SpansOf,
+    fetched,
+    server_store_of,
+    whole_of,
+)
 from chunkfold.stores.listing import Entry, listed
+from chunkfold.stores.object_answers import answer_now
 from chunkfold.stores.objects import Span, StoredObject
 from chunkfold.stores.requests import PendingResponse, flight
 
@@ -134,6 +142,8 @@ class RemoteObjects:
     """Statuses of answers that mean that an object is not stored, beside 404."""
     hasty: Any = None
     """The same store, which does not try again by itself, if there is such a one."""
+    near: Any = None
+    """The same, for `near_requests`: it does not wait long either."""
     planned: int = UNTOLD
     """The time when the run was planned, by the server's clock: later writes are refused."""
 
@@ -182,11 +192,35 @@ class RemoteObjects:
 
         return flight().start(nbytes, fetch)
 
+    def is_asked_now(self, nbytes: int) -> bool:
+        """Return True if it is better to `open` an object of so many bytes than to `start` it."""
+        server = flight().server(self.server.name)
+        return self.near is not None and server.near.is_asked(nbytes) and server.room > 0
+
+    def _now(self, key: str, nbytes: int, most: int) -> Fetched | None:
+        """Ask for a whole object; None if that does not go, for whatever reason."""
+        if not self.is_asked_now(nbytes):
+            return None
+        server = flight().server(self.server.name)
+        path = f"{self.path}/{key}" if self.path else key
+        with (
+            contextlib.suppress(Exception),  # the event loop asks again, and says what is wrong
+            server.near.request(nbytes, server.room) as free,
+        ):
+            if free:
+                answer = answer_now(self.near, path, most)
+                answer.state.refuse_later(self.planned)
+                return whole_of(self.server, path, answer, most)
+        return None
+
     @contextlib.contextmanager
     def open(
         self, key: str, whole: int, index: Span | None, most: int
     ) -> Iterator[StoredObject | None]:
         """Ask for the object, or for what of it is read first, and wait for it."""
+        if index is None and (now := self._now(key, whole, most)) is not None:
+            yield now
+            return
         room = index[1] if index else whole
         with landed(self.start(key, whole, index, room, None, most)) as found:
             yield found

@@ -41,11 +41,14 @@ class RemoteStore(CarefulObjects):
         *,
         read_only: bool = True,
         hasty: Any = None,
+        near: Any = None,
         missing: Collection[int] = (),
     ) -> None:
         super().__init__(store, read_only=read_only)
         self.hasty = store if hasty is None else hasty
         """The same store, which does not try again what fails: whoever asks it does."""
+        self.near = near
+        """The same, which does not wait long either, if there is such a one."""
         self.missing = frozenset(missing)
         """Statuses of answers that mean of any object that it is not stored, beside 404."""
         self.refused: Exception | None = None
@@ -54,10 +57,13 @@ class RemoteStore(CarefulObjects):
         """Whether it was said that requests are made again."""
 
     def __getstate__(self) -> dict[Any, Any]:
-        return super().__getstate__() | {"hasty": pickle.dumps(self.hasty), "refused": None}
+        stores = {"hasty": pickle.dumps(self.hasty), "near": pickle.dumps(self.near)}
+        return super().__getstate__() | stores | {"refused": None}
 
     def __setstate__(self, state: dict[Any, Any]) -> None:
-        super().__setstate__(state | {"hasty": pickle.loads(state["hasty"])})
+        super().__setstate__(
+            state | {name: pickle.loads(state[name]) for name in ("hasty", "near")}
+        )
 
     async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
         """Return what is stored, or None if it is not there."""
@@ -94,7 +100,7 @@ class RemoteStore(CarefulObjects):
             raise too_large(without_secrets(name), most) from None
         return prototype.buffer.from_bytes(content)
 
-    async def _content(self, key: str, most: int, byte_range: Any) -> bytes:
+    async def _content(self, key: str, most: int, byte_range: Any) -> memoryview:
         from obstore.exceptions import NotSupportedError
 
         span = _span_of(byte_range)

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from chunkfold.stores.hedged_requests import Patience
+from chunkfold.stores.near_requests import NearServer
 from chunkfold.stores.request_limit import RequestLimit
 from chunkfold.stores.retry_after import too_long
 from chunkfold.stores.transient_faults import Fault
@@ -38,11 +39,12 @@ class _Turn:
 
 
 class Server:
-    """One server: its methods are called by the thread of the event loop alone, but `taken`."""
+    """One server: only the event loop's thread calls it, but for `taken`, `room`, `near`."""
 
     def __init__(self, request_limit: RequestLimit, loop: asyncio.AbstractEventLoop) -> None:
         self.request_limit, self._loop = request_limit, loop
         self.patience = Patience()
+        self.near = NearServer()
         self._first, self._waiting = collections.deque[_Turn](), collections.deque[_Turn]()
         self._flying = 0
         self._failed = 0
@@ -141,6 +143,13 @@ class Server:
         self._waits -= waits
         self._longest_s = 0.0
         return waits, longest
+
+    @property
+    def room(self) -> int:
+        """How many more requests may be in flight; 0 while it refuses any, by any thread."""
+        limit = self.request_limit
+        refuses = self._failed or self._asking or limit.limit < limit.most
+        return 0 if refuses or time.monotonic() < self._opens else limit.most - self._flying
 
     @property
     def _open(self) -> bool:

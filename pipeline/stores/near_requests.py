@@ -1,0 +1,77 @@
+"""Requests to near servers, each made by the thread that waits for it.
+
+Far servers need many requests in flight, which an event loop keeps (`requests.py`). There each
+answer passes through four threads, and Python's lock is taken for each: some 0.3 ms in all. A
+server that answers sooner than that, shared by as many threads as there are cores, is read faster
+by threads that wait for their own requests. Each block begins so, and goes on so while it is worth
+the time.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+NEAR_BYTES = 2 << 20
+"""Larger objects are left to the event loop: it costs them little, and bounds bytes in flight."""
+TIMEOUT = timedelta(seconds=1)
+"""Longest time of a request: the event loop repeats those that take longer."""
+_LOOP_S = 0.3e-3
+"""Seconds that an answer takes on the event loop, one after the other."""
+_BYTES_PER_S = 1e9
+"""Rate at which the bytes of an answer come from a near server, at least."""
+_MOST_S = 0.1
+"""Seconds gained that count, at most, and at first: a slow server is noticed after those."""
+
+
+@dataclass
+class NearServer:
+    """Time gained and lost where threads ask a server themselves; any thread calls it."""
+
+    gained_s: float = _MOST_S
+    """Seconds by which answers came sooner than by the event loop; negative if later."""
+    _made: int = 0
+    _flying: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def begin(self) -> None:
+        """Forget how fast it was: a block begins."""
+        with self._lock:
+            self.gained_s = _MOST_S
+
+    def is_asked(self, nbytes: int) -> bool:
+        """Return True if a thread should ask for an object of so many bytes by itself."""
+        return nbytes <= NEAR_BYTES and self.gained_s >= 0
+
+    def taken(self) -> int:
+        """Return how many requests were made since this was called last."""
+        with self._lock:
+            made, self._made = self._made, 0
+        return made
+
+    @contextmanager
+    def request(self, nbytes: int, most: int) -> Iterator[bool]:
+        """Time a request for so many bytes; False if `most` are in flight, and none is to be made.
+
+        One that fails counts as one that takes the longest time.
+        """
+        with self._lock:
+            free = self._flying < most
+            self._flying += free
+            self._made += free
+        began, took = time.monotonic(), TIMEOUT.total_seconds()
+        try:
+            yield free
+            took = time.monotonic() - began
+        finally:
+            if free:
+                cores = len(os.sched_getaffinity(0))
+                gained = cores * _LOOP_S + nbytes / _BYTES_PER_S - took
+                with self._lock:
+                    self._flying -= 1
+                    self.gained_s = min(_MOST_S, self.gained_s + gained)

@@ -1,4 +1,4 @@
-"""The kinds that components are of: what each one's functions are written by."""
+"""Kinds of components: each writes the OpenCL C of its component."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ from chunkfold.kernels.kinds.stateful import Stateful
 
 def kinds_of(accumulator: Accumulator) -> list[Kind]:
     """Return the components of an accumulator, each as its kind."""
-    return [
-        _kind_of(part)(number, accumulator) for number, part in enumerate(accumulator.components)
-    ]
+    each = enumerate(accumulator.components)
+    return [_kind_of(component)(number, accumulator) for number, component in each]
 
 
-def _kind_of(part: Component) -> type[Kind]:
+def _kind_of(component: Component) -> type[Kind]:
     # A new kind also touches component.py, traits.py and accumulator.py of accumulator/, and
     # components.py, evaluation.py and reference.py of binding/ (docs/adding.md).
-    if part.limbs:
-        return ExactSum if part.limbs.terms else LimbSum
-    if part.table:
+    if component.limbs:
+        return ExactSum if component.limbs.terms else LimbSum
+    if component.table:
         return Counters
-    if traits_of(part).is_position:
+    if traits_of(component).is_position:
         return Position
-    return Stateful if part.state else Plain
+    return Stateful if component.state else Plain

@@ -5,7 +5,13 @@ from __future__ import annotations
 from chunkfold.kernels.accumulator.component import BoundField
 from chunkfold.kernels.expressions.style import LANES, ONE
 from chunkfold.kernels.kinds.kind import KeyedCode, KeyedPlace, Kind
-from chunkfold.kernels.opencl.element_code import head, head_of_lanes, kept, lifted, where_present
+from chunkfold.kernels.opencl.element_code import (
+    head,
+    head_of_lanes,
+    lifted,
+    where_ignored,
+    where_present,
+)
 from chunkfold.kernels.opencl.inputs import lanes_readable
 from chunkfold.kernels.opencl.opencl_code import assigned, instance, joined, library
 
@@ -14,16 +20,16 @@ class Counters(Kind):
     """A table of counters; its state is where that stands."""
 
     description = "counters"
-    stored = False
+    in_accumulator = False
     on_vectors = False
 
     def source(self) -> str:
         """Return what it defines."""
-        c, (field,) = self.name, self.part.fields
+        c, (field,) = self.name, self.component.fields
         one = f"""\
 typedef struct {{ CHF_TABLE table; }} {c}_state;
 static void {c}_begin({c}_state *state) {{ state->table = 0; }}
-{head(c, self.part, self.accumulator)}
+{head(c, self.component, self.accumulator)}
 {_counted(field)}
 }}"""
         vectors = lanes_readable(self.accumulator) and not field.adds
@@ -32,7 +38,7 @@ static void {c}_begin({c}_state *state) {{ state->table = 0; }}
 
     def by_key(self, place: KeyedPlace) -> KeyedCode:
         """Count an element in the counters of its key."""
-        (field,) = self.part.fields
+        (field,) = self.component.fields
         if field.adds:
             return KeyedCode(
                 counted=f"""\
@@ -46,17 +52,17 @@ static void {c}_begin({c}_state *state) {{ state->table = 0; }}
 {lifted("long", "counter", field)}
         if (counter >= 0 && counter < {field.entries})
             chf_count_on(&runs[{place.counter}], tables + {place.table} + counter);"""
-        return KeyedCode(counted=where_present(self.part, counted))
+        return KeyedCode(counted=where_present(self.component, counted))
 
     def _steps(self, field: BoundField) -> str:
         """Return what finds the counters of lanes together, and counts them one by one."""
         return f"""\
 static void {self.name}_steps({self.name}_states *state, const values_t *v, ulong i0, ulong di)
 {{
-{head_of_lanes(self.part, self.accumulator)}
+{head_of_lanes(self.component, self.accumulator)}
     CHF_VEC(long) counter;
 {assigned([("counter", field.lift)], LANES)}
-{kept(self.part, "int64", "counter", "(CHF_VEC(long))(-1)")}
+{where_ignored(self.component, "int64", "counter", "(CHF_VEC(long))(-1)")}
     long each[CHF_LANES];
     CHF_SPREAD(counter, each);
     #pragma unroll

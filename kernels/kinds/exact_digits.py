@@ -16,9 +16,9 @@ _BITS = 34
 """Bits that a digit has at least where up to 2**28 elements are added."""
 
 
-def ordinary_digits(part: Component) -> int:
+def ordinary_digits(component: Component) -> int:
     """Return how many digits hold an ordinary value of an exact sum."""
-    limbs = part.limbs
+    limbs = component.limbs
     assert limbs is not None
     assert limbs.format is not None
     return min(MOST_DIGITS, -(-limbs.power * limbs.format.precision // _BITS))
@@ -32,19 +32,19 @@ def _sampled(f: int, field: BoundField) -> str:
     return f"{lifted('double', 'y', field)}\n    exponents[{f}] = {of_value};"
 
 
-def _doubles(f: int, part: Component) -> tuple[str, list[str]]:
+def _doubles(f: int, component: Component) -> tuple[str, list[str]]:
     """Return how an element is made doubles with an exact sum, and digits; and the doubles' names.
 
     `fits` says whether the digits are all of the value. Mostly one digit is.
     """
-    field = part.fields[0]
+    field = component.fields[0]
     of = field.limbs
     assert of is not None
     value = lifted("double", "y", field)
     place = f"scales->scale[{f}], scales->base"
     if not of.paired:
         power = "y" if of.power == 1 else "y * y"
-        digits = "1" if ordinary_digits(part) == 1 else "scales->digits"
+        digits = "1" if ordinary_digits(component) == 1 else "scales->digits"
         made = f"    const double z0 = {power};\n    long d[{MOST_DIGITS}];\n"
         made += f"    const int fits = chf_digits(z0, {place}, {digits}, d);"
         return f"{value}\n{made}", ["z0"]
@@ -68,13 +68,13 @@ def _added(f: int, digits: int) -> str:
     )
 
 
-def _digits_added(f: int, part: Component) -> str:
+def _digits_added(f: int, component: Component) -> str:
     """Add the digits of what is summed exactly, if they fit."""
-    if ordinary_digits(part) == 1:
+    if ordinary_digits(component) == 1:
         return f"""\
     p->sums[{MOST_DIGITS * f}] += ((const long *)&of->digits[{f}])[j];
     left |= !((const long *)&of->fits[{f}])[j];"""
-    made, doubles = _doubles(f, part)
+    made, doubles = _doubles(f, component)
     return f"""\
 {made}
     if (fits) {{
@@ -84,15 +84,15 @@ def _digits_added(f: int, part: Component) -> str:
     }}"""
 
 
-def _double_of(f: int, part: Component, known: str) -> str:
+def _double_of(f: int, component: Component, known: str) -> str:
     """Return the function that makes an element a double, whether it is there or not."""
-    of = part.fields[0].limbs
+    of = component.fields[0].limbs
     assert of is not None
     return f"""\
 static double chf_double{f}(value_t v, ulong i)
 {{
 {known}
-{lifted("double", "y", part.fields[0])}
+{lifted("double", "y", component.fields[0])}
     return {"y" if of.power == 1 else "y * y"};
 }}"""
 
@@ -104,11 +104,11 @@ def _first_digits(f: int) -> str:
     return f"    of->fits[{f}] = chf_first_digits((double4)({each}), {place}, &of->digits[{f}]);"
 
 
-def _rest_added(f: int, part: Component, at: int) -> str:
+def _rest_added(f: int, component: Component, at: int) -> str:
     """Add what did not fit: more digits, or else to limbs."""
-    of = part.fields[0].limbs
+    of = component.fields[0].limbs
     assert of is not None
-    made, doubles = _doubles(f, part)
+    made, doubles = _doubles(f, component)
     limbs, place = f"limbs + {at}, {of.count}, {of.low}", f"scales->scale[{f}], scales->base"
     each = "\n".join(
         f"""\
@@ -139,15 +139,15 @@ def _settled(f: int, field: BoundField, at: int) -> str:
     )
 
 
-def exact_by_key(part: Component, place: KeyedPlace, known: str) -> KeyedCode:
+def exact_by_key(component: Component, place: KeyedPlace, known: str) -> KeyedCode:
     """Return what an exact sum does by key; `known` names the elements."""
-    f, field, quick = place.exact, part.fields[0], ordinary_digits(part) == 1
+    f, field, quick = place.exact, component.fields[0], ordinary_digits(component) == 1
     settles = _settled(f, field, place.table)
     return KeyedCode(
-        take=where_present(part, _digits_added(f, part)),
-        take_rest=where_present(part, _rest_added(f, part, place.table)),
-        sample=where_present(part, _sampled(f, field)),
+        take=where_present(component, _digits_added(f, component)),
+        take_rest=where_present(component, _rest_added(f, component, place.table)),
+        sample=where_present(component, _sampled(f, field)),
         settle=f"if (w / CHF_MOST_DIGITS == {f}) {{ {settles} return; }}",
-        doubles=_double_of(f, part, known) if quick else "",
+        doubles=_double_of(f, component, known) if quick else "",
         firsts=_first_digits(f) if quick else "",
     )

@@ -39,8 +39,8 @@ def has_grid(kinds: Sequence[Kind]) -> bool:
     """Return whether all exact sums add the first input's elements as vectors, without counters."""
     sums = _sums(kinds)
     return bool(sums) and all(
-        kind.stored
-        and (not kind.is_exact or (kind.on_vectors and _is_element(kind.part.fields[0].lift)))
+        kind.in_accumulator
+        and (not kind.is_exact or (kind.on_vectors and _is_element(kind.component.fields[0].lift)))
         for kind in kinds
     )
 
@@ -80,9 +80,9 @@ def grid_sums(kinds: Sequence[Kind]) -> str:
     paired = any(one.paired for one in limbs)
     floor, ceiling = (-126, 127) if short else (-480, 480) if paired else (-900, 900)
     ignored = zeroed = ""
-    masks = {kind.part.ignored for kind in sums.values()}
+    masks = {kind.component.ignored for kind in sums.values()}
     if len(masks) == 1 and None not in masks:
-        ignored = mask(next(iter(sums.values())).part)
+        ignored = mask(next(iter(sums.values())).component)
         zeroed = (
             "size = select(size, (CHF_VEC(CHF_BITS))(0), "
             "CHF_AS(CHF_BITS, CHF_TO(CHF_MASK, ignored)));"
@@ -213,7 +213,7 @@ def _grid(kind: ExactSum, *, short: bool) -> str:
     return instance(
         kind.name,
         library("grid_sums.clh"),
-        KEPT=kind.kept,
+        KEPT=kind.n_terms,
         POWER=kind.limbs.power,
         SUMS=_count(kind, short=short),
         CUTS=len(cuts),

@@ -28,16 +28,23 @@ class KeyedPlace(NamedTuple):
 
 
 class KeyedCode(NamedTuple):
-    """A component's statements for the functions of keyed/generated.clh, which fold by key."""
+    """A component's statements for functions that fold by key.
+
+    They are in the generated header keyed/generated.clh (made by program/keyed_header.py).
+    """
 
     take: str = ""
     """Add the part of an element `v` that is added quickly to `p`."""
     take_rest: str = ""
+    """Add what `take` left of an element: to `p`, or to limbs."""
     counted: str = ""
     """Count an element in counters."""
     find: str = ""
+    """Find the first index of each extreme, in a second look at the elements."""
     sample: str = ""
+    """Note an element's exponent, if it is the greatest so far."""
     settle: str = ""
+    """Deposit the sum of digit `w` in limbs."""
     end: str = ""
     """Give an accumulator `a` what `words` hold."""
     doubles: str = ""
@@ -52,7 +59,7 @@ class Kind(ABC):
 
     `source` defines these types and functions; properties name others.
 
-    - Accumulators, if it is `stored`: c0_t, c0_zero, c0_op.
+    - Accumulators, if it is `in_accumulator`: c0_t, c0_zero, c0_op.
     - One stream: c0_state, c0_begin, c0_step; c0_end makes a c0_t from an h0_state.
     - Lanes: c0_states, c0_begins, c0_steps; c0_ends makes CHF_LANES c0_t from an h0_states.
 
@@ -69,7 +76,10 @@ class Kind(ABC):
 
     @property
     def holder(self) -> str:
-        """Name in kernels of the component that holds its state."""
+        """Name in kernels of the component whose state it shares.
+
+        That is the first with the same stream of elements.
+        """
         return f"c{self.accumulator.holders[self.number]}"
 
     @property
@@ -78,7 +88,7 @@ class Kind(ABC):
         return self.name == self.holder
 
     @property
-    def part(self) -> Component:
+    def component(self) -> Component:
         """The component."""
         return self.accumulator.components[self.number]
 
@@ -97,21 +107,22 @@ class Kind(ABC):
         """True if lanes are vectors, and not a state each."""
 
     @property
-    def stored(self) -> bool:
-        """True if it has a place in an accumulator."""
+    def in_accumulator(self) -> bool:
+        """True if `acc_t` has a member for it; tables of counters do not."""
         return True
 
     @property
     def is_exact(self) -> bool:
         """True if it is an exact sum: c0_adds adds doubles to lanes that are vectors.
 
-        c0_elements gives the elements or squares that are added, and c0_try steps on trial.
+        c0_elements gives the elements that are added, or squared before. c0_try adds them without a
+        look, and returns what is left of each lane: if anything is, the states are of no use.
         """
         return False
 
     def collective(self, scope: str) -> str:
         """Return how built-ins of a scope make one of the accumulators `a` of its items."""
-        fields = [(f"a.{self.name}.{field.name}", field.op) for field in self.part.fields]
+        fields = [(f"a.{self.name}.{field.name}", field.op) for field in self.component.fields]
         return "\n".join(f"    {at} = {scope}_reduce_{op}({at});" for at, op in fields)
 
     @property
@@ -120,33 +131,33 @@ class Kind(ABC):
         return False
 
     @property
-    def flushes(self) -> bool:
+    def has_carries(self) -> bool:
         """True if c0_carries must empty narrow fields of lanes now and then."""
         return False
 
     @property
-    def spills(self) -> bool:
+    def has_keep(self) -> bool:
         """True if c0_keep moves values from an accumulator to a table."""
         return False
 
     @property
-    def canonicalises(self) -> bool:
+    def has_settle(self) -> bool:
         """True if c0_settle gives an accumulator the one form that its value has."""
         return False
 
     @property
-    def stores_vectors(self) -> bool:
-        """True if lanes are stored as vectors: c0_ended makes c0_accs, c0_merged adds two."""
+    def has_ended(self) -> bool:
+        """True if lanes are stored as vectors: c0_ended makes c0_accs, c0_merged merges two."""
         return False
 
     @property
     def joins(self) -> Mapping[str, Node]:
-        """Fields of lanes a and b joined, where vectors do it in little work; else none."""
+        """The tree of each field that joins lanes `a` and `b`; empty if that is much work."""
         return {}
 
     @property
     def common(self) -> frozenset[str]:
-        """Fields of lanes that all have in common."""
+        """Return the fields with the same value in every lane."""
         return frozenset()
 
     def by_key(self, place: KeyedPlace) -> KeyedCode:

@@ -13,10 +13,10 @@ from chunkfold.kernels.kinds.kind import KeyedCode, KeyedPlace, Kind
 from chunkfold.kernels.opencl.element_code import (
     head,
     head_of_lanes,
-    kept,
     lifted,
     members,
     of_two,
+    where_ignored,
     where_present,
     zero_lanes,
 )
@@ -30,27 +30,27 @@ class Plain(Kind):
     @property
     def description(self) -> str:
         """The ops."""
-        ops = (f.op if isinstance(f.op, str) else "an op of its own" for f in self.part.fields)
+        ops = (f.op if isinstance(f.op, str) else "an op of its own" for f in self.component.fields)
         return ", ".join(dict.fromkeys(ops))
 
     @property
     def on_vectors(self) -> bool:
-        """Wherever elements are read as vectors."""
+        """True if elements are read as vectors."""
         return lanes_readable(self.accumulator)
 
     @property
-    def stores_vectors(self) -> bool:
-        """Vectors of accumulators are left as they are."""
+    def has_ended(self) -> bool:
+        """True if lanes are vectors: they are accumulators already."""
         return self.on_vectors
 
     @property
     def joins(self) -> Mapping[str, Node]:
-        """Two lanes are joined by the op."""
+        """The op of each field, if lanes are vectors."""
         return dict(self._ops) if self.on_vectors else {}
 
     @property
     def _ops(self) -> list[tuple[str, Node]]:
-        return [(f.name, f.op_tree) for f in self.part.fields]
+        return [(f.name, f.op_tree) for f in self.component.fields]
 
     def source(self) -> str:
         """Return what it defines."""
@@ -58,7 +58,7 @@ class Plain(Kind):
         return joined([self._accumulator(), *streams, self._ends()])
 
     def _accumulator(self) -> str:
-        c, fields = self.name, self.part.fields
+        c, fields = self.name, self.component.fields
         return f"""\
 typedef struct {{ {" ".join(f"{FIELD[f.dtype]} {f.name};" for f in fields)} }} {c}_t;
 static {c}_t {c}_zero(void)
@@ -82,9 +82,9 @@ static {c}_t {c}_op({c}_t a, {c}_t b)
         c = self.name
         return f"""\
 {instance(c, library("own_state.clh"))}
-{head(c, self.part, self.accumulator)}
+{head(c, self.component, self.accumulator)}
     {c}_t l;
-{assigned([(f"l.{f.name}", f.lift) for f in self.part.fields], ONE)}
+{assigned([(f"l.{f.name}", f.lift) for f in self.component.fields], ONE)}
     *state = {c}_op(*state, l);
 }}"""
 
@@ -95,9 +95,11 @@ static {c}_t {c}_op({c}_t a, {c}_t b)
         return instance(self.name, library("single_lanes.clh"), TABLED=0)
 
     def _vectors(self) -> str:
-        c, fields = self.name, self.part.fields
+        c, fields = self.name, self.component.fields
         lifts = assigned([(f"b.{f.name}", f.lift) for f in fields], LANES)
-        ignored = [kept(self.part, f.dtype, f"b.{f.name}", zero_lanes(f)) for f in fields]
+        ignored = [
+            where_ignored(self.component, f.dtype, f"b.{f.name}", zero_lanes(f)) for f in fields
+        ]
         return f"""\
 typedef struct {{ {members({f.name: f.dtype for f in fields})} }} {c}_states;
 static void {c}_begins({c}_states *s)
@@ -107,7 +109,7 @@ static void {c}_begins({c}_states *s)
 {of_two(f"{c}_merged", f"{c}_states", self._ops)}
 static void {c}_steps({c}_states *state, const values_t *v, ulong i0, ulong di)
 {{
-{head_of_lanes(self.part, self.accumulator)}
+{head_of_lanes(self.component, self.accumulator)}
     {c}_states b;
 {joined([lifts, *ignored])}
     *state = {c}_merged(*state, b);
@@ -128,7 +130,7 @@ static void {c}_steps({c}_states *state, const values_t *v, ulong i0, ulong di)
         for (int j = 0; j < CHF_LANES; j++)
             out[j].{f.name} = e[j];
     }}"""
-            for f in self.part.fields
+            for f in self.component.fields
         )
         return f"""\
 {self._ended()}
@@ -147,12 +149,12 @@ static {c}_accs {c}_ended(const {c}_states *l) {{ return *l; }}"""
 
     def by_key(self, place: KeyedPlace) -> KeyedCode:
         """Add up or compare the fields, which are integers."""
-        fields = {field.name: field for field in self.part.fields}
+        fields = {field.name: field for field in self.component.fields}
         takes, ends = [], []
-        for what, name in traits_of(self.part).deposits:
+        for what, name in traits_of(self.component).deposits:
             if what is not Deposit.INDEX:
                 taken = _taken(what, place.targets[name], fields[name])
-                takes.append(where_present(self.part, taken))
+                takes.append(where_present(self.component, taken))
                 ends.append(self._keyed_end(place.words[name], fields[name]))
         return KeyedCode(take=joined(takes), end=joined(ends))
 
@@ -161,8 +163,8 @@ static {c}_accs {c}_ended(const {c}_states *l) {{ return *l; }}"""
         member, ctype = f"a->{self.name}.{field.name}", FIELD[field.dtype]
         if field.op == "add":
             return f"    {member} = ({ctype})words[{word}];"
-        kind, flipped = flipped_key(field)
-        value = f"as_{ctype}(({kind})words[{word}]{flipped})"
+        unsigned, flipped = flipped_key(field)
+        value = f"as_{ctype}(({unsigned})words[{word}]{flipped})"
         return f"    {member} = {field.op}({member}, {value});"
 
 
@@ -178,8 +180,8 @@ def _taken(what: Deposit, target: str, field: BoundField) -> str:
 
 def unsigned_key(value: str, field: BoundField) -> str:
     """Return the unsigned key whose order is a field's; the order of the complements for minima."""
-    kind, flipped = flipped_key(field)
-    return f"(as_{kind}({value}){flipped})"
+    unsigned, flipped = flipped_key(field)
+    return f"(as_{unsigned}({value}){flipped})"
 
 
 def flipped_key(field: BoundField) -> tuple[str, str]:
@@ -188,6 +190,6 @@ def flipped_key(field: BoundField) -> tuple[str, str]:
     Compilers do not know of CHF_ALL_BITS that it is all bits, or they make wrong code of minima
     (kernels/cl/vectors.clh).
     """
-    kind, sign = ("ulong", "1UL << 63") if "64" in field.dtype else ("uint", "1U << 31")
+    unsigned, sign = ("ulong", "1UL << 63") if "64" in field.dtype else ("uint", "1U << 31")
     flipped = "" if field.dtype.startswith("u") else f" ^ {sign}"
-    return kind, f"{flipped} ^ ({kind})CHF_ALL_BITS" if field.op == "min" else flipped
+    return unsigned, f"{flipped} ^ ({unsigned})CHF_ALL_BITS" if field.op == "min" else flipped

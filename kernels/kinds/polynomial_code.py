@@ -15,7 +15,7 @@ from chunkfold.kernels.exact.polynomials import Monomial, format_of, significant
 from chunkfold.kernels.expressions.nodes import Node
 from chunkfold.kernels.expressions.operations import cast
 from chunkfold.kernels.expressions.style import LANES, ONE
-from chunkfold.kernels.opencl.element_code import head_of_lanes, kept, names, skipped
+from chunkfold.kernels.opencl.element_code import head_of_lanes, names, skipped, where_ignored
 from chunkfold.kernels.opencl.opencl_code import assigned, joined
 
 _DIGITS = 53
@@ -120,9 +120,9 @@ def dtypes_of(values: Sequence[str]) -> list[np.dtype]:
 _DOUBLE = np.dtype(np.float64)
 
 
-def factors(c: str, part: Component, accumulator: Accumulator, *, fp64: bool) -> str:
+def factors(c: str, component: Component, accumulator: Accumulator, *, fp64: bool) -> str:
     """Return what makes the factors of an element: doubles, or integers and powers of two."""
-    (field,) = part.fields
+    (field,) = component.fields
     made = [(f"f{n}", cast(one, _wide(one, fp64=fp64))) for n, one in enumerate(field.factors)]
     odd = [f"!isfinite(f{n})" for n, one in enumerate(field.factors) if one.dtype.kind == "f"]
     ctype, numbers = (
@@ -139,7 +139,7 @@ static {c}_factors_t {c}_factors(value_t v, ulong i)
 {{
     {c}_factors_t y;
     y.found = 0;
-{joined([names(accumulator), skipped(part, "return y;")])}
+{joined([names(accumulator), skipped(component, "return y;")])}
     {" ".join(f"{FIELD[tree.dtype.name]} {name};" for name, tree in made)}
 {joined([assigned(made, ONE), *(f"    {one}" for one in numbers)])}
     y.found = {" || ".join(odd) or "0"} ? -1 : 1;
@@ -147,17 +147,17 @@ static {c}_factors_t {c}_factors(value_t v, ulong i)
 }}"""
 
 
-def factors_of_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
+def factors_of_lanes(c: str, component: Component, accumulator: Accumulator) -> str:
     """Return the same for lanes of doubles: 0 where elements are ignored."""
-    made = [(f"y.y{n}", cast(one, _DOUBLE)) for n, one in enumerate(part.fields[0].factors)]
-    ignored = [kept(part, "float64", name, "(chf_doubles)(0)") for name, _ in made]
+    made = [(f"y.y{n}", cast(one, _DOUBLE)) for n, one in enumerate(component.fields[0].factors)]
+    ignored = [where_ignored(component, "float64", name, "(chf_doubles)(0)") for name, _ in made]
     members = " ".join(f"chf_doubles y{n};" for n in range(len(made)))
     return f"""\
 typedef struct {{ {members or "int none;"} }} {c}_factors_of_lanes_t;
 static {c}_factors_of_lanes_t {c}_factors_of_lanes(const values_t *v, ulong i0, ulong di)
 {{
     {c}_factors_of_lanes_t y;
-{head_of_lanes(part, accumulator)}
+{head_of_lanes(component, accumulator)}
 {joined([assigned(made, LANES), *ignored])}
     return y;
 }}"""

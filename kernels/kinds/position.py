@@ -10,10 +10,10 @@ from chunkfold.kernels.expressions.style import LANES
 from chunkfold.kernels.kinds.kind import KeyedCode, KeyedPlace, Kind
 from chunkfold.kernels.kinds.plain import Plain, unsigned_key
 from chunkfold.kernels.opencl.element_code import (
-    kept,
     lifted,
     mask,
     named_lanes,
+    where_ignored,
     where_present,
     zero_lanes,
 )
@@ -30,11 +30,11 @@ class Position(Plain):
 
     @property
     def _key(self) -> BoundField:
-        return self.part.fields[0]
+        return self.component.fields[0]
 
     @property
     def _index(self) -> BoundField:
-        return self.part.fields[1]
+        return self.component.fields[1]
 
     def collective(self, scope: str) -> str:
         """Return code that takes the least index among the items with the extreme key."""
@@ -49,15 +49,16 @@ class Position(Plain):
     def source(self) -> str:
         """Return what it defines."""
         key = self._key
-        present = "1" if self.part.ignored is None else "ignored == 0"
+        present = "1" if self.component.ignored is None else "ignored == 0"
+        ignored = where_ignored(self.component, key.dtype, "m", zero_lanes(key))
         look = f"""\
 #if CHF_POSITIONS || CHF_PLACES
 static void {self.name}_look({self.name}_nearest *nearest, const values_t *v)
 {{
     {named_lanes(self.accumulator)}
-{mask(self.part)}
+{mask(self.component)}
     CHF_VEC({FIELD[key.dtype]}) m;
-{joined([assigned([("m", key.lift)], LANES), kept(self.part, key.dtype, "m", zero_lanes(key))])}
+{joined([assigned([("m", key.lift)], LANES), ignored])}
     nearest->key = {key.op}(nearest->key, m);
 #if CHF_PLACES
     nearest->present |= {present};
@@ -92,7 +93,7 @@ static void {self.name}_look({self.name}_nearest *nearest, const values_t *v)
         member = f"a->{self.name}.{self._index.name}"
         ended = f"    if (words[{index}]) {member} = (long)~words[{index}];"
         return of_extremes._replace(
-            find=where_present(self.part, found), end=joined([of_extremes.end, ended])
+            find=where_present(self.component, found), end=joined([of_extremes.end, ended])
         )
 
 

@@ -15,10 +15,10 @@ from chunkfold.kernels.monoid.checks import read_fields
 from chunkfold.kernels.opencl.element_code import (
     head,
     head_of_lanes,
-    kept,
     mask_of,
     members,
     of_two,
+    where_ignored,
 )
 from chunkfold.kernels.opencl.opencl_code import assigned, joined
 
@@ -31,8 +31,8 @@ class Stateful(Plain):
 
     @property
     def _state(self) -> BoundState:
-        assert self.part.state is not None
-        return self.part.state
+        assert self.component.state is not None
+        return self.component.state
 
     @property
     def on_vectors(self) -> bool:
@@ -42,24 +42,26 @@ class Stateful(Plain):
     @property
     def has_firsts(self) -> bool:
         """True if c0_firsts does it; where elements may be ignored, each step looks for them."""
-        return bool(self._state.first) and self.on_vectors and self.part.ignored is None
+        return bool(self._state.first) and self.on_vectors and self.component.ignored is None
 
     @property
-    def flushes(self) -> bool:
+    def has_carries(self) -> bool:
         """True if the state has narrow fields; they save nothing without vectors."""
         return bool(self._state.carry) and self.on_vectors
 
     @property
     def joins(self) -> Mapping[str, Node]:
-        """Fields of two lanes that the same element began: joined by the ops that steps use."""
+        """Trees that join two lanes which the same element began: the ops that steps use."""
         wide = self._state.first and max(self.accumulator.itemsizes) > _FIRSTS_BYTES
-        return {} if not self.on_vectors or self._late or wide else dict(traits_of(self.part).joins)
+        if not self.on_vectors or self._late or wide:
+            return {}
+        return dict(traits_of(self.component).joins)
 
     @property
     def common(self) -> frozenset[str]:
-        """Fields that depend on no element's value: all lanes share them, if none is ignored."""
+        """Return the fields that depend on no element's value; none if elements may be ignored."""
         state = self._state
-        if self.part.ignored is not None:
+        if self.component.ignored is not None:
             return frozenset()
         carried = read_fields(*(tree for _, tree in state.carry))
         common = {name for name, _ in state.step} - dict(state.carry).keys() - carried
@@ -76,7 +78,7 @@ class Stateful(Plain):
     @property
     def _late(self) -> Collection[str]:
         """Fields that are NaN in a lane until it meets an element that is present."""
-        return dict(self._state.first) if self.part.ignored is not None else ()
+        return dict(self._state.first) if self.component.ignored is not None else ()
 
     def _begins_as_nan(self) -> bool:
         """True if `first` stores the element itself, so that NaN can mark lanes without one."""
@@ -102,7 +104,7 @@ class Stateful(Plain):
         return f"""\
 typedef struct {{ {fields} }} {c}_state;
 static void {c}_begin({c}_state *state) {{ {starts} }}
-{head(c, self.part, self.accumulator)}
+{head(c, self.component, self.accumulator)}
     {c}_state s = *state;
 {joined(phases)}
     *state = s;
@@ -132,7 +134,7 @@ static void {c}_begins({c}_states *s) {{ {" ".join(starts)} }}
 {self._firsts()}
 static void {c}_steps({c}_states *state, const values_t *v, ulong i0, ulong di)
 {{
-{head_of_lanes(self.part, self.accumulator)}
+{head_of_lanes(self.component, self.accumulator)}
 {self._vector_step()}
 }}
 {self._carries()}"""
@@ -140,13 +142,13 @@ static void {c}_steps({c}_states *state, const values_t *v, ulong i0, ulong di)
     def _vector_step(self) -> str:
         c, state, common = self.name, self._state, self.common
         lines = [f"    {c}_states s = *state, r = s;"]
-        if self.part.ignored is not None:
+        if self.component.ignored is not None:
             lines += [*self._firsts_where_present(), "    r = s;"]
         shared = [(f"r.{name}", tree) for name, tree in state.step if name in common]
         own = [(f"r.{name}", tree) for name, tree in state.step if name not in common]
         lines += [assigned(shared, ONE), assigned(own, LANES, common=common)]
         lines += [
-            kept(self.part, state.dtypes[name], f"r.{name}", f"state->{name}")
+            where_ignored(self.component, state.dtypes[name], f"r.{name}", f"state->{name}")
             for name, _ in state.step
             if name not in common
         ]
@@ -160,7 +162,7 @@ static void {c}_steps({c}_states *state, const values_t *v, ulong i0, ulong di)
         return f"""\
 static void {self.name}_firsts({self.name}_states *s, const values_t *v, ulong i0, ulong di)
 {{
-{head_of_lanes(self.part, self.accumulator)}
+{head_of_lanes(self.component, self.accumulator)}
 {sets}
 }}"""
 
@@ -180,7 +182,7 @@ static void {self.name}_firsts({self.name}_states *s, const values_t *v, ulong i
 
     def _carries(self) -> str:
         """Return what empties the narrow fields of lanes."""
-        if not self.flushes:
+        if not self.has_carries:
             return ""
         c, state = self.name, self._state
         sets = assigned([(f"s.{name}", tree) for name, tree in state.carry], LANES)
@@ -205,7 +207,7 @@ static void {c}_carries({c}_states *state)
 
     def _ended(self) -> str:
         c, h, state = self.name, self.holder, self._state
-        dtypes = {f.name: f.dtype for f in self.part.fields}
+        dtypes = {f.name: f.dtype for f in self.component.fields}
         lanes = [f"    s.{field[0]} = {self._lanes_of(*field)};" for field in state.fields]
         ends = assigned([(f"r.{name}", tree) for name, tree in state.end], LANES)
         return f"""\

@@ -21,41 +21,41 @@ def names(accumulator: Accumulator) -> str:
     return " ".join(["   ", *(f"const {t} x{n} = v.x{n};" for n, t in enumerate(value))])
 
 
-def head(c: str, part: Component, accumulator: Accumulator) -> str:
+def head(c: str, component: Component, accumulator: Accumulator) -> str:
     """Begin a step: pass over an element that is ignored."""
     return f"""\
 static void {c}_step({c}_state *state, value_t v, ulong i)
 {{
-{joined([names(accumulator), skipped(part, "return;")])}"""
+{joined([names(accumulator), skipped(component, "return;")])}"""
 
 
-def skipped(part: Component, how: str) -> str:
+def skipped(component: Component, how: str) -> str:
     """Pass over an element that is ignored, if any may be."""
-    if part.ignored is None:
+    if component.ignored is None:
         return ""
-    return f"{declared('ignored', part.ignored, ONE)}\n    if (ignored)\n        {how}"
+    return f"{declared('ignored', component.ignored, ONE)}\n    if (ignored)\n        {how}"
 
 
-def where_present(part: Component, body: str) -> str:
+def where_present(component: Component, body: str) -> str:
     """Do something with an element, unless it is ignored."""
-    if part.ignored is None:
+    if component.ignored is None:
         return f"    {{\n{body}\n    }}"
     return f"""\
     {{
-{declared("ignored", part.ignored, ONE)}
+{declared("ignored", component.ignored, ONE)}
     if (!ignored) {{
 {body}
     }}
     }}"""
 
 
-def element(c: str, part: Component, accumulator: Accumulator, lift: Node) -> str:
+def element(c: str, component: Component, accumulator: Accumulator, lift: Node) -> str:
     """Return what makes a float of an element: 0 of one that is ignored."""
     ctype = FIELD[lift.dtype.name]
     return f"""\
 static {ctype} {c}_element(value_t v, ulong i)
 {{
-{joined([names(accumulator), skipped(part, "return 0;")])}
+{joined([names(accumulator), skipped(component, "return 0;")])}
     {ctype} y;
 {assigned([("y", lift)], ONE)}
     return y;
@@ -73,17 +73,17 @@ def named_lanes(accumulator: Accumulator) -> str:
     return " ".join(f"const CHF_VEC({t}) x{n} = v->x{n};" for n, t in enumerate(value))
 
 
-def head_of_lanes(part: Component, accumulator: Accumulator) -> str:
+def head_of_lanes(component: Component, accumulator: Accumulator) -> str:
     """Name the elements of lanes, their indices if anything reads them, and which are ignored."""
     index = "    const CHF_VEC(ulong) i = (CHF_VEC(ulong))(i0) + chfv_iota * di;\n"
     return f"""\
     {named_lanes(accumulator)}
-{index if accumulator.uses_index else ""}{mask(part)}"""
+{index if accumulator.uses_index else ""}{mask(component)}"""
 
 
-def mask(part: Component) -> str:
+def mask(component: Component) -> str:
     """Name the lanes whose elements are ignored, if any may be."""
-    return "" if part.ignored is None else declared("ignored", part.ignored, LANES)
+    return "" if component.ignored is None else declared("ignored", component.ignored, LANES)
 
 
 def of_two(
@@ -112,9 +112,9 @@ def mask_of(dtype: str, lanes: str) -> str:
     return f"CHF_TO({_MASKS.get(dtype, 'long')}, {lanes})"
 
 
-def kept(part: Component, dtype: str, target: str, otherwise: str) -> str:
+def where_ignored(component: Component, dtype: str, target: str, otherwise: str) -> str:
     """Keep a lane as it was where its element is ignored."""
-    if part.ignored is None:
+    if component.ignored is None:
         return ""
     return f"    {target} = select({target}, {otherwise}, {mask_of(dtype, 'ignored')});"
 

@@ -26,7 +26,7 @@ def memory(accumulator: Accumulator, kinds: Sequence[Kind]) -> str:
     """
     slots = _slots(accumulator)
     # Expansions leave for memory in the one form that their value has.
-    sums = [kind.name for kind in kinds if kind.canonicalises]
+    sums = [kind.name for kind in kinds if kind.has_settle]
     gets = [f"    a.{member} = ((__global const {ctype} *){at})[k];" for member, ctype, at in slots]
     stores = [f"    ((__global {ctype} *){at})[k] = a.{member};" for member, ctype, at in slots]
     return f"""\
@@ -43,7 +43,7 @@ static void chf_store(__global uchar *p, ulong n, ulong k, acc_t a)
 }}
 static void chf_leave_one(__global uchar *p, ulong n, ulong k, acc_t a, uint fresh)
 {{
-{"    chf_keep(&a);" if any(kind.spills for kind in kinds) else ""}
+{"    chf_keep(&a);" if any(kind.has_keep for kind in kinds) else ""}
     chf_store(p, n, k, fresh ? a : chf_op(chf_get(p, n, k), a));
 }}
 {_settling(sums, slots)}
@@ -96,7 +96,7 @@ def _leaving(kinds: Sequence[Kind], slots: list[SlotInMemory]) -> str:
     Exact sums begin with the stored accumulator; others are merged with it in the end. Vectors of
     lanes do it, as one lane after another takes as long as folding dozens of elements.
     """
-    if not all(kind.stores_vectors for kind in kinds):
+    if not all(kind.has_ended for kind in kinds):
         return "#define CHF_LEAVES 0\n#define CHF_RESUMES 0"
     ends, resumes = [], []
     for kind in kinds:

@@ -33,7 +33,7 @@ def header(accumulator: Accumulator) -> str:
         generated("how elements are read"),
         inputs(accumulator),
         where_positions(kinds),
-        *(f"{generated(_told(kind))}\n{kind.source()}" for kind in kinds),
+        *(f"{generated(_comment_of(kind))}\n{kind.source()}" for kind in kinds),
         generated("all components together"),
         _whole(kinds),
         positions(kinds),
@@ -45,10 +45,10 @@ def header(accumulator: Accumulator) -> str:
     return "\n".join(parts)
 
 
-def _told(kind: Kind) -> str:
-    """Say what a component is, and of which monoid."""
-    fields = ", ".join(field.name for field in kind.part.fields)
-    return f"component {kind.number}: {fields} of {kind.part.origin}, {kind.description}"
+def _comment_of(kind: Kind) -> str:
+    """Return what a component is, and of which monoid."""
+    fields = ", ".join(field.name for field in kind.component.fields)
+    return f"component {kind.number}: {fields} of {kind.component.origin}, {kind.description}"
 
 
 def _has_products(accumulator: Accumulator) -> bool:
@@ -98,10 +98,10 @@ def _preamble(accumulator: Accumulator) -> str:
 
 def _whole(kinds: Sequence[Kind]) -> str:
     """Lay the components side by side."""
-    held = [(kind.name, kind.holder) for kind in kinds if kind.stored]
+    held = [(kind.name, kind.holder) for kind in kinds if kind.in_accumulator]
     states = {kind.name: kind for kind in kinds if kind.is_holder}
     firsts = [c for c, kind in states.items() if kind.has_firsts]
-    carried = [c for c, kind in states.items() if kind.flushes]
+    carried = [c for c, kind in states.items() if kind.has_carries]
     gridded = has_grid(kinds)
 
     def each(template: str) -> str:
@@ -184,7 +184,7 @@ static void chf_ends(const states_t *states, acc_t *out)
 
 def _keeping(kinds: Sequence[Kind]) -> str:
     """Move to tables what accumulators hold that belongs there, if any does."""
-    keeps = " ".join(f"{kind.name}_keep(&a->{kind.name});" for kind in kinds if kind.spills)
+    keeps = " ".join(f"{kind.name}_keep(&a->{kind.name});" for kind in kinds if kind.has_keep)
     return f"static void chf_keep(acc_t *a) {{ {keeps} }}" if keeps else ""
 
 
@@ -239,7 +239,7 @@ def _collectives(accumulator: Accumulator, kinds: Sequence[Kind]) -> str:
         return ""
 
     def function(scope: str) -> str:
-        body = joined(kind.collective(scope) for kind in kinds if kind.stored)
+        body = joined(kind.collective(scope) for kind in kinds if kind.in_accumulator)
         return f"static acc_t chf_{scope}_reduce(acc_t a)\n{{\n{body}\n    return a;\n}}"
 
     return f"""\

@@ -51,10 +51,10 @@ def turns(kinds: Sequence[Kind]) -> str:
         for level, apart in _LEVELS
     ]
     firsts = [
-        (f"{kind.name}_{name}", f"{kind.name}.{name}", FIELD[kind.part.state.dtypes[name]])
+        (f"{kind.name}_{name}", f"{kind.name}.{name}", FIELD[kind.component.state.dtypes[name]])
         for kind in holders
-        if kind.part.state
-        for name, _ in kind.part.state.first
+        if kind.component.state
+        for name, _ in kind.component.state.first
     ]
     members = " ".join(f"{ctype} {member}[CHF_LANES];" for member, _, ctype in firsts)
     spreads = " ".join(f"CHF_SPREAD(lanes->{at}, f->{member});" for member, at, _ in firsts)

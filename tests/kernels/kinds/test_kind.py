@@ -59,20 +59,20 @@ def defined(made: Accumulator) -> dict[str, set[str]]:
 
 
 def promised(kind: Kind) -> set[str]:
-    names = {"zero", "op", "end", "ends"} if kind.stored else set()
+    names = {"zero", "op", "end", "ends"} if kind.in_accumulator else set()
     if kind.is_holder:
         names |= {"begin", "step", "begins", "steps"}
     if kind.is_exact and kind.on_vectors:
-        assert kind.part.limbs
-        names |= {"adds", "elements", "try"} if kind.part.limbs.power else {"adds"}
+        assert kind.component.limbs
+        names |= {"adds", "elements", "try"} if kind.component.limbs.power else {"adds"}
     if only_positions(kinds_of(kind.accumulator)):
         names |= LOOKS
     says = {
         "firsts": kind.has_firsts,
-        "carries": kind.flushes,
-        "keep": kind.spills,
-        "settle": kind.canonicalises,
-        "ended": kind.stores_vectors and not kind.is_exact,
+        "carries": kind.has_carries,
+        "keep": kind.has_keep,
+        "settle": kind.has_settle,
+        "ended": kind.has_ended and not kind.is_exact,
     }
     return names | {name for name, there in says.items() if there}
 
@@ -86,4 +86,4 @@ def test_a_kind_defines_what_it_says_and_no_more(case: str):
         assert promised(kind) <= names
         denied = optional - promised(kind)
         assert not denied & names
-        assert ("attach" in names) == (kind.part.table is not None)
+        assert ("attach" in names) == (kind.component.table is not None)

@@ -21,7 +21,7 @@ from chunkfold.planning.grouping import AnyKeys, OwnKeys
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_boxes import Inputs, kept_leaf_box, keyed_leaf_box, leaf_box
 from chunkfold.planning.leaves import secondary_layout
-from chunkfold.planning.preaggregation import Preaggregation, rows_of
+from chunkfold.planning.preaggregation import Preaggregation, preaggregation_of
 from chunkfold.planning.request import Request
 from chunkfold.planning.roll_up import RollUp, roll_ups
 from chunkfold.planning.rules import PlanRule, applies
@@ -67,7 +67,7 @@ class RolledUp(Accumulators):
 class Folding(Accumulators):
     """Accumulators that elements are folded into, and what becomes of them in a block."""
 
-    rows_first: bool = False
+    preaggregates: bool = False
     """True if rows of elements are folded first."""
     choosers: tuple[Chooser, ...] = ()
     """Choosers among the elements of each output, which blocks keep for that."""
@@ -75,17 +75,17 @@ class Folding(Accumulators):
     """Finishes tiles where they are whole, if blocks do: results then leave one by one."""
 
     @cached_property
-    def rowwise(self) -> Preaggregation | None:
+    def preaggregation(self) -> Preaggregation | None:
         """The rows that are folded first; None if elements are folded."""
-        if not self.rows_first:
+        if not self.preaggregates:
             return None
         staged = self._inputs.staged
-        return rows_of(self.accumulator, self.layout, self.broadcast, staged, self.keys)
+        return preaggregation_of(self.accumulator, self.layout, self.broadcast, staged, self.keys)
 
     @property
     def folded(self) -> Accumulator:
         """Accumulator that elements are folded into first."""
-        return self.accumulator if self.rowwise is None else self.rowwise.folded
+        return self.accumulator if self.preaggregation is None else self.preaggregation.folded
 
     @property
     def reads_fill(self) -> bool:
@@ -107,9 +107,9 @@ class Folding(Accumulators):
 
     def folded_box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Box:
         """Describe a part of a leaf to the kernels that fold it: its rows, where there are any."""
-        if self.rowwise is None:
+        if self.preaggregation is None:
             return self.box(pieces, within)
-        return self.rowwise.rows.read(pieces, within).box
+        return self.preaggregation.rows.read(pieces, within).box
 
     def keyed_box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> KeyedBox:
         """Describe a part of a leaf whose elements have keys."""

@@ -255,8 +255,8 @@ def _bytes_moved(sources: Sequence[Source], questions: Sequence[Folding]) -> tup
 
 def _accumulators(question: Folding) -> tuple[float, int]:
     """Return the bytes of accumulators that a leaf touches for an element, and those of a tile."""
-    if question.rowwise is not None:
-        nbytes, rows = question.folded.nbytes, question.rowwise.rows
+    if question.preaggregation is not None:
+        nbytes, rows = question.folded.nbytes, question.preaggregation.rows
         return nbytes / max(1, rows.elements_of_leaf), nbytes * rows.of_tile
     nbytes, layout, keys = question.accumulator.nbytes, question.layout, question.keys
     whole = nbytes * question.groups * layout.most_outputs

@@ -71,7 +71,7 @@ def _projected(
     readers: int,
     leaf_size: int,
     *,
-    by_rows: bool,
+    preaggregates: bool,
     fetching: int = 0,
     leaving: int = 0,
     kept: int = 0,
@@ -93,7 +93,7 @@ def _projected(
     ----------
     leaf_size
         Most decoded bytes of a leaf of one input.
-    by_rows
+    preaggregates
         True if rows may be folded first.
     fetching
         Bytes of objects that come over a network.
@@ -126,8 +126,8 @@ def _projected(
     if leaving:  # beside what windows of outputs are combined from
         roots = min(2 * threads * RESULT_BYTES, leaving) + 2 * threads * partial
     constants = (1 + threads) * sum(one.values.nbytes for one in question.broadcast)
-    if by_rows and question.rowwise is not None:
-        tables += question.rowwise.nbytes
+    if preaggregates and question.preaggregation is not None:
+        tables += question.preaggregation.nbytes
     if keys is not None:
         leaf = leaf_size // max(one.dtype.itemsize for one in sources)
         constants += keys.nbytes + threads * keys.device_bytes(leaf)
@@ -188,7 +188,7 @@ def _secondary_bytes(
     roots: int,
     leaf_size: int,
     *,
-    by_rows: bool,
+    preaggregates: bool,
 ) -> int:
     """Return the bytes that a worker takes for accumulators of the other questions, at most.
 
@@ -204,7 +204,14 @@ def _secondary_bytes(
             total += threads * one.roll_up.nbytes
             continue
         own = _projected(
-            request.sources, one, terms, tree, threads, readers, leaf_size, by_rows=by_rows
+            request.sources,
+            one,
+            terms,
+            tree,
+            threads,
+            readers,
+            leaf_size,
+            preaggregates=preaggregates,
         )
         total += own.accumulators
         # Else one tile's splits are counted.
@@ -221,7 +228,7 @@ class AtOnce(NamedTuple):
     """Blocks that run at once."""
     readers: int
     """Threads that read for all of these."""
-    by_rows: bool
+    preaggregates: bool
     """True if rows of elements may be folded first."""
 
 
@@ -247,7 +254,9 @@ def most_at_once(
     fed = is_fed(request, terms)
     # Readers keep the cores busy; blocks that run at once only see to it that they go on.
     ways = itertools.product(range(readers, 0, -1), range(terms.threads, 0, -1), (True, False))
-    for (reading, threads, by_rows), fetching in itertools.product(ways, _flights(request.sources)):
+    for (reading, threads, preaggregates), fetching in itertools.product(
+        ways, _flights(request.sources)
+    ):
         memory = _projected(
             request.sources,
             first,
@@ -256,7 +265,7 @@ def most_at_once(
             threads,
             reading,
             leaf_size,
-            by_rows=by_rows,
+            preaggregates=preaggregates,
             fetching=fetching,
             leaving=leaving,
             kept=kept,
@@ -272,10 +281,10 @@ def most_at_once(
                 reading,
                 roots,
                 leaf_size,
-                by_rows=by_rows,
+                preaggregates=preaggregates,
             )
             memory = replace(memory, accumulators=memory.accumulators + secondary)
-        found = AtOnce(memory, threads, reading, by_rows)
+        found = AtOnce(memory, threads, reading, preaggregates)
         if memory.total <= most_bytes:
             break
     return found

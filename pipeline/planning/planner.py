@@ -278,8 +278,8 @@ def _planned(
     runs = Counter(block.tiles for block in blocks)
     tree = Tree(max(runs.values(), default=1), fan_in(partial_bytes))
     at_once = most_at_once(request, questions, terms, tree, len(runs), readers, leaving, most)
-    if not at_once.by_rows:
-        questions = foldings_with(questions, rows_first=False)
+    if not at_once.preaggregates:
+        questions = foldings_with(questions, preaggregates=False)
     if ledger is not None and not request.staged:  # it keeps partials, not results
         questions = foldings_with(questions, finishing=None)
     return Plan(

@@ -243,7 +243,7 @@ def preaggregated(
     return factored_weights(accumulator, layout, broadcast, staged) if broadcast else None
 
 
-def rows_of(
+def preaggregation_of(
     accumulator: Accumulator,
     layout: Layout,
     broadcast: Sequence[BroadcastInput],

@@ -26,7 +26,7 @@ MOST_OPEN = 32
 """Boxes of rows that are folded at a time: each has accumulators of its own on the device."""
 
 
-class RowsRead(NamedTuple):
+class PreaggregatedRead(NamedTuple):
     """The part of some rows that is read at once."""
 
     box: Box
@@ -84,10 +84,10 @@ class Rows:
         spare = min(SPLIT_BYTES, CPU_ACCUMULATORS * each)
         return min(self.boxes, MOST_OPEN) * max(self.of_leaf * each, spare)
 
-    def read(self, pieces: Sequence[Piece], within: Sequence[slice]) -> RowsRead:
+    def read(self, pieces: Sequence[Piece], within: Sequence[slice]) -> PreaggregatedRead:
         """Describe a part of a leaf."""
         box = leaf_box(self.layout, pieces, within, self.inputs)
-        return RowsRead(box, place_of(pieces, within, self.layout.kept))
+        return PreaggregatedRead(box, place_of(pieces, within, self.layout.kept))
 
     def outputs_at(self, place: Slices) -> np.ndarray:
         """Return which of the outputs of a box of rows each belongs to: int64, (rows,)."""

@@ -18,16 +18,16 @@ _MOST_SHAPES = 64
 
 
 def kernels_of(
-    work: Work, output_box: OutputBox, buffer_bytes: int, *, by_rows: bool = True
+    work: Work, output_box: OutputBox, buffer_bytes: int, *, preaggregates: bool = True
 ) -> frozenset[str]:
     """Return the kernels that fold the reads of a box of outputs: of `FOLDS`, or of `BY_KEY`.
 
-    Without `by_rows` they fold elements, even if the work folds rows first.
+    Without `preaggregates` they fold elements, even if the work folds rows first.
     """
-    by_rows &= work.first.rowwise is not None
-    if work.first.keys is not None and not by_rows:
+    preaggregates &= work.first.preaggregation is not None
+    if work.first.keys is not None and not preaggregates:
         return frozenset({way_of(output_box.outputs)})
-    boxes = boxes_of(work, output_box, buffer_bytes, by_rows=by_rows)
+    boxes = boxes_of(work, output_box, buffer_bytes, preaggregates=preaggregates)
     return frozenset(FOLDS if boxes is None else (box.kernel for box in boxes))
 
 
@@ -38,13 +38,13 @@ def secondary_window(work: Work, tile: int, place: Slices) -> OutputBox:
 
 def secondary_kernels(work: Work, window: OutputBox, buffer_bytes: int) -> frozenset[str]:
     """Return the kernels that fold reads of the first question into outputs of a secondary one."""
-    if window.outputs == 1 and work.first.keys is None and work.first.rowwise is None:
+    if window.outputs == 1 and work.first.keys is None and work.first.preaggregation is None:
         return ONE_OUTPUT  # whatever the shape of a read
     return kernels_of(work, window, buffer_bytes)
 
 
 def boxes_of(
-    work: Work, output_box: OutputBox, buffer_bytes: int, *, by_rows: bool = True
+    work: Work, output_box: OutputBox, buffer_bytes: int, *, preaggregates: bool = True
 ) -> list[Box] | None:
     """Return a box of every shape that is read for a box of outputs; None if not all are known.
 
@@ -53,8 +53,8 @@ def boxes_of(
     Kernels depend on the lengths along axes only by whether these are 1 or the whole axis: so the
     least and the largest length along each axis stand for all others.
     """
-    by_rows &= work.first.rowwise is not None
-    if work.first.keys is not None and not by_rows:
+    preaggregates &= work.first.preaggregation is not None
+    if work.first.keys is not None and not preaggregates:
         return []
     first, layout = work.first, work.first.layout
     lengths = [axis.lengths[axis.lengths > 0] for axis in layout.axes]
@@ -71,7 +71,7 @@ def boxes_of(
     if cut or math.prod(map(len, sizes)) > _MOST_SHAPES:
         return None
     pieces = layout.leaf(0, 0)
-    box_of = first.folded_box if by_rows else first.box
+    box_of = first.folded_box if preaggregates else first.box
     return [
         box_of(pieces, [slice(0, size) for size in shape]) for shape in itertools.product(*sizes)
     ]

@@ -22,7 +22,7 @@ from chunkfold.kernels import Box, KeyedBox
 from chunkfold.kernels.geometry import OutputRun
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.folding import Folding
-from chunkfold.planning.rows import RowsRead
+from chunkfold.planning.rows import PreaggregatedRead
 from chunkfold.planning.work import Work
 from chunkfold.reading.tile_leaves import ImplicitFill, Missed, TileLeaf, leaves_to_read
 from chunkfold.stores.expected import Expected
@@ -37,7 +37,7 @@ class FoldInput(NamedTuple):
     keyed: tuple[KeyedBox, Slices] | None
     """The box and its keys as kernels take them, and the place of the keys among those of the run;
     None: elements have no keys."""
-    rows: RowsRead | None
+    preaggregated: PreaggregatedRead | None
     """The rows of elements that are folded first; None: no rows are."""
 
 
@@ -237,12 +237,13 @@ def _boxes(
 
 def fold_input_of(question: Folding, pieces: Sequence[Piece], within: Sequence[slice]) -> FoldInput:
     """Return the geometry of a box of a leaf for the folds of a question."""
-    keyed = rows = None
+    keyed = preaggregated = None
     if question.keys is not None:
         keyed = question.keyed_box(pieces, within), question.keys.place(pieces, within)
-    if question.rowwise is not None:
-        rows = question.rowwise.rows.read(pieces, within)
-    return FoldInput(extents_of(within), question.box(pieces, within), keyed, rows)
+    if question.preaggregation is not None:
+        preaggregated = question.preaggregation.rows.read(pieces, within)
+    box = question.box(pieces, within)
+    return FoldInput(extents_of(within), box, keyed, preaggregated)
 
 
 def _slabs(

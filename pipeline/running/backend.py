@@ -117,8 +117,8 @@ class InProcess:
 
     def workers(self, codecs: Collection[str] = ()) -> Workers:
         """Open the device."""
-        self._owned: WorkerDevice = process_device(self._spec)
-        device, readers = self._owned.device, self._owned.readers
+        self._worker_device: WorkerDevice = process_device(self._spec)
+        device, readers = self._worker_device.device, self._worker_device.readers
         rates = by_cores(decode_rates(device, codecs), readers)
         return Workers((device,), THREADS, readers, memory_each(1), decode_rates=rates)
 
@@ -127,21 +127,21 @@ class InProcess:
         self._end_tasks()
         self._work, self._emit, self._cancelled = work, emit, cancelled
         if work.scan.tasks is not None:
-            self._tasks = ThreadPoolExecutor(self._owned.readers, "chunkfold-task")
+            self._tasks = ThreadPoolExecutor(self._worker_device.readers, "chunkfold-task")
             self._shared = TasksHere(work, self._tasks)
 
     def fold(self, block: Block, attempt: int, done: Done) -> object:
         """Fold it in a thread."""
-        identity = self._owned.device.identity
+        identity = self._worker_device.device.identity
         report = reporter(self._work.scan.run, block.number, attempt, "", identity, self._emit)
         watch = Watch(report, lambda: self._stopped.is_set() or self._cancelled())
         return self._blocks.submit(_settle, done, partial(self._folded, block, watch))
 
     def _folded(self, block: Block, watch: Watch) -> Folded:
         if self._tasks is None:
-            return fold_block(self._owned, "", self._work, block, watch)
+            return fold_block(self._worker_device, "", self._work, block, watch)
         bring = partial(self._sources, block, TaskProgress(self._work.scan.run, watch))
-        folded = fold_block(self._owned, "", self._work, block, watch, bring)
+        folded = fold_block(self._worker_device, "", self._work, block, watch, bring)
         self._shared.done(block.number)
         return folded
 
@@ -159,7 +159,7 @@ class InProcess:
     ) -> object:
         """Combine them before returning."""
         folded = [part for part in parts if isinstance(part, Folded)]
-        _settle(done, partial(combine, self._owned, "", self._work, folded))
+        _settle(done, partial(combine, self._worker_device, "", self._work, folded))
         return None
 
     def gather(self, handle: object) -> Folded:

@@ -18,11 +18,13 @@ from chunkfold.worker.fold_block import Folded, device_report
 from chunkfold.worker.worker_device import WorkerDevice
 
 
-def combine(owned: WorkerDevice, worker: str, work: Work, parts: Sequence[Folded]) -> Folded:
+def combine(
+    worker_device: WorkerDevice, worker: str, work: Work, parts: Sequence[Folded]
+) -> Folded:
     """Combine the partials of blocks or of other combines, tile by tile, by the same op."""
     accumulator = work.first.accumulator
-    tuning = owned.tuning(accumulator, work.scan.variant)
-    combiner = Combiner(owned.opened, accumulator, tuning)
+    tuning = worker_device.tuning(accumulator, work.scan.variant)
+    combiner = Combiner(worker_device.opened, accumulator, tuning)
     tiles = zip(*(part.partials for part in parts), strict=True)
     groups, together = None, combiner.combine
     if any(part.groups is not None for part in parts):
@@ -33,13 +35,15 @@ def combine(owned: WorkerDevice, worker: str, work: Work, parts: Sequence[Folded
     partials = tuple(map(together, tiles))
     secondary = tuple(
         _combined_secondary(
-            owned, work.scan.variant, one.accumulator, [part.secondary[n] for part in parts]
+            worker_device, work.scan.variant, one.accumulator, [part.secondary[n] for part in parts]
         )
         for n, one in enumerate(work.secondary)
     )
     profile = combiner.profile()
-    own = device_report(owned, worker, tuning, profile=profile)
-    report = merge([*(part.report for part in parts), Report(0, {owned.device.identity: own})])
+    own = device_report(worker_device, worker, tuning, profile=profile)
+    report = merge(
+        [*(part.report for part in parts), Report(0, {worker_device.device.identity: own})]
+    )
     extremes = None
     if work.scan.finds_extremes:
         extremes = LeafExtremes.merged(part.extremes for part in parts)
@@ -47,13 +51,15 @@ def combine(owned: WorkerDevice, worker: str, work: Work, parts: Sequence[Folded
 
 
 def _combined_secondary(
-    owned: WorkerDevice,
+    worker_device: WorkerDevice,
     variant: str | None,
     accumulator: Accumulator,
     parts: Sequence[Mapping[int, Partial]],
 ) -> Mapping[int, Partial]:
     """Combine the partials of a secondary question, tile by tile."""
-    combiner = Combiner(owned.opened, accumulator, owned.tuning(accumulator, variant))
+    combiner = Combiner(
+        worker_device.opened, accumulator, worker_device.tuning(accumulator, variant)
+    )
     tiles = dict.fromkeys(itertools.chain.from_iterable(parts))
     return {
         tile: combiner.combine([part[tile] for part in parts if tile in part]) for tile in tiles

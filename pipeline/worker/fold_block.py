@@ -64,7 +64,7 @@ class Folded:
 
 
 def fold_block(
-    owned: WorkerDevice,
+    worker_device: WorkerDevice,
     worker: str,
     work: Work,
     block: Block,
@@ -87,17 +87,17 @@ def fold_block(
     CancelledError
         If the run was cancelled.
     """
-    with owned.admitted(work.scan.run, work.scan.at_once, watch.cancelled):
+    with worker_device.admitted(work.scan.run, work.scan.at_once, watch.cancelled):
         began, since = time.time(), time.monotonic()
         work = work.with_sources(bring())
         brought = time.monotonic()
         laws = {
             name: moved
             for number in range(len(work.questions))
-            for name, moved in try_on_data(owned, work, number, block).items()
+            for name, moved in try_on_data(worker_device, work, number, block).items()
         }
         work, groups = work.of_some_groups(block)
-        while (found := _streamed(owned, work, block, watch)) is None:
+        while (found := _streamed(worker_device, work, block, watch)) is None:
             pass
     stream, tuned, tuning, partials, tiles, secondary = found
     prepared, totals = tuned - brought, stream.totals
@@ -113,7 +113,7 @@ def fold_block(
         totals.nbytes,
     )
     entry = device_report(
-        owned,
+        worker_device,
         worker,
         tuning,
         blocks=1,
@@ -123,7 +123,7 @@ def fold_block(
         timeline=(times,),
         profile=merged(totals.profiles),
     )
-    count_block(owned.device.uuid, times, sum(totals.skipped.values()))
+    count_block(worker_device.device.uuid, times, sum(totals.skipped.values()))
     watch.progress(totals.nbytes, True)
     requests = flight().taken() if work.scan.fetching else Requests()
     missed = {
@@ -132,7 +132,12 @@ def fold_block(
         if places
     }
     report = Report(
-        totals.elements, {owned.device.identity: entry}, totals.skipped, laws, requests, missed
+        totals.elements,
+        {worker_device.device.identity: entry},
+        totals.skipped,
+        laws,
+        requests,
+        missed,
     )
     report = merge([report])  # to bound the skipped chunks
     return Folded(partials, report, tiles, groups, secondary, stream.extremes)
@@ -150,9 +155,11 @@ class _Streamed(NamedTuple):
     secondary: tuple[Mapping[int, Partial], ...]
 
 
-def _streamed(owned: WorkerDevice, work: Work, block: Block, watch: Watch) -> _Streamed | None:
+def _streamed(
+    worker_device: WorkerDevice, work: Work, block: Block, watch: Watch
+) -> _Streamed | None:
     """Fold a block; None if memory is short, and smaller reads are worth another try."""
-    stream = LeafStream(owned, work, block, watch)
+    stream = LeafStream(worker_device, work, block, watch)
     try:
         with closing(stream):
             tuning = stream.tuning(work.first.accumulator, all_outputs(work, block.tiles[0], ()))
@@ -160,10 +167,10 @@ def _streamed(owned: WorkerDevice, work: Work, block: Block, watch: Watch) -> _S
             partials, tiles = _folded(stream, work, block)
             secondary = _secondary(stream, dict(enumerate(partials, block.tiles[0])))
     except (DeviceMemoryError, MemoryError) as error:
-        if owned.memory.make_room(work.scan.run, stream.smaller):
+        if worker_device.memory.make_room(work.scan.run, stream.smaller):
             return None
         raise DeviceMemoryError(
-            f"{owned.device} has no memory left, even for reads of "
+            f"{worker_device.device} has no memory left, even for reads of "
             f"{size_text(stream.buffer_bytes)}: {error}"
         ) from error
     return _Streamed(stream, tuned, tuning, partials, tiles, secondary)
@@ -224,7 +231,10 @@ def _folded_again(stream: LeafStream, work: Work, tile: int, parts: Sequence[int
     for part in parts:
         leaf = first.tile_and_part(work.first.layout.numbers(tile, part))
         alone = LeafStream(
-            stream.owned, work, stream.block.of_leaf(leaf, (tile, part)), stream.totals.watch
+            stream.worker_device,
+            work,
+            stream.block.of_leaf(leaf, (tile, part)),
+            stream.totals.watch,
         )
         try:
             found += (one for one in tiles_of(alone) if isinstance(one, Partial))
@@ -256,7 +266,9 @@ def _combined_finer(
     return made
 
 
-def device_report(owned: WorkerDevice, worker: str, tuning: Tuning, **counted: Any) -> DeviceReport:
+def device_report(
+    worker_device: WorkerDevice, worker: str, tuning: Tuning, **counted: Any
+) -> DeviceReport:
     """Return the report of a device that a worker used; `counted` are its other fields."""
     workers = (worker,) if worker else ()
-    return DeviceReport(owned.device, tuning.variant, str(tuning), workers, **counted)
+    return DeviceReport(worker_device.device, tuning.variant, str(tuning), workers, **counted)

@@ -20,7 +20,9 @@ from chunkfold.sources.gathering import read_region
 from chunkfold.worker.worker_device import WorkerDevice
 
 
-def try_on_data(owned: WorkerDevice, work: Work, number: int, block: Block) -> Mapping[str, bool]:
+def try_on_data(
+    worker_device: WorkerDevice, work: Work, number: int, block: Block
+) -> Mapping[str, bool]:
     """Try the laws of a question's monoids on elements of a block, once for each worker and run.
 
     Returns for each tried monoid whether any element changed its accumulators; nothing if all are
@@ -36,13 +38,16 @@ def try_on_data(owned: WorkerDevice, work: Work, number: int, block: Block) -> M
     doubted = [part for part in accumulator.components if part.rtol is not None]
     if not doubted:
         return {}
-    with owned.trying:  # other blocks of the run wait for the verdict
-        if tried_as in owned.tried or (data := _some_data(work, question.broadcast, block)) is None:
+    with worker_device.trying:  # other blocks of the run wait for the verdict
+        if (
+            tried_as in worker_device.tried
+            or (data := _some_data(work, question.broadcast, block)) is None
+        ):
             return {}
         present = _present(data, accumulator.packings)
         if present is None:
             return {}
-        owned.tried.append(tried_as)
+        worker_device.tried.append(tried_as)
         tried = try_laws(accumulator, present)
         odd = _of_nan(accumulator, data)
     if tried.broken or odd:

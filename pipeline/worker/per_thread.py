@@ -47,7 +47,7 @@ class PerThread:
 
     def __init__(
         self,
-        owned: WorkerDevice,
+        worker_device: WorkerDevice,
         work: Work,
         totals: Totals,
         buffer_bytes: int,
@@ -55,8 +55,8 @@ class PerThread:
         combine: Callable[[Accumulator, Sequence[Partial]], Partial],
     ) -> None:
         self._combine, first, sources = combine, work.first, work.scan.sources
-        self._owned, self._work, self._totals = owned, work, totals
-        self._readers, self._priority = owned.readers_for(work.scan), priority
+        self._worker_device, self._work, self._totals = worker_device, work, totals
+        self._readers, self._priority = worker_device.readers_for(work.scan), priority
         self._itemsize = max(source.dtype.itemsize for source in sources)
         fold_bytes = min(FOLD_BYTES, buffer_bytes)
         small = all_in_turn(work) and _chunk_elements(work) * self._itemsize <= fold_bytes
@@ -68,7 +68,7 @@ class PerThread:
             and not first.broadcast
             and not first.choosers
             and not work.folded_secondary
-            and owned.device.unified_memory
+            and worker_device.device.unified_memory
             and not any(source.remote for source in sources)
             and (small or all(source.as_it_is for source in sources))
         )
@@ -93,16 +93,16 @@ class PerThread:
         left = iter(enumerate(rest, len(first)))
         threads = [
             self._kind(
-                self._owned,
+                self._worker_device,
                 self._work,
-                self._owned.memory.borrow_fold(accumulator, tuning),
+                self._worker_device.memory.borrow_fold(accumulator, tuning),
                 itertools.chain([own], left),
                 self._piece_bytes,
                 ended,
             )
             for own in enumerate(first)
         ]
-        read = partial(self._owned.read, self._readers, self._priority)
+        read = partial(self._worker_device.read, self._readers, self._priority)
         futures = [read(thread.run) for thread in threads]
         try:
             self._attend(threads, futures)
@@ -133,7 +133,7 @@ class PerThread:
             before, folded = folded, sum(thread.elements for thread in threads)
             # Readers of another run may keep this one waiting.
             begun = any(one.running() for one in running)
-            if folded > before or (not begun and self._owned.shared(self._work.scan.run)):
+            if folded > before or (not begun and self._worker_device.shared(self._work.scan.run)):
                 self._totals.report_progress(sum(thread.nbytes for thread in threads))
 
 

@@ -99,7 +99,7 @@ def _of_look(look: _Look, device: Device) -> Iterator[Reason]:
     """Yield how boxes are folded, and why."""
     question, choice = look.question, look.choice
     folded, keyed = question.folded, question.keys is not None
-    if question.rowwise is not None:
+    if question.preaggregation is not None:
         then, what = ("put into groups", "labels") if keyed else ("weighed", "weights")
         yield Reason("rows", f"are folded first, and then {then}", f"{what} lack some axes")
     yield from explained(choice, folded, [one for one in look.boxes if isinstance(one, Box)])
@@ -188,6 +188,6 @@ def _reads(work: Work, output_box: OutputBox, buffer_bytes: int) -> Iterator[Rea
 
 def _folded(fold_input: FoldInput) -> Box | KeyedBox:
     """Return the box as kernels fold it: of rows, by key, or of elements."""
-    if fold_input.rows is not None:
-        return fold_input.rows.box
+    if fold_input.preaggregated is not None:
+        return fold_input.preaggregated.box
     return fold_input.box if fold_input.keyed is None else fold_input.keyed[0]

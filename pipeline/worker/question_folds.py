@@ -28,30 +28,30 @@ from chunkfold.planning.folding import Folding
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.in_memory import depth_of
 from chunkfold.planning.preaggregation import Preaggregation
-from chunkfold.planning.rows import MOST_OPEN, RowsRead
+from chunkfold.planning.rows import MOST_OPEN, PreaggregatedRead
 from chunkfold.planning.tiles import Combine
 from chunkfold.reading.reads import FoldInput
 from chunkfold.worker.worker_device import WorkerDevice
 
 
-class KeyBuffer(NamedTuple):
-    """The keys at a place on a device: int32, C-contiguous."""
+class CodesBuffer(NamedTuple):
+    """The groups' codes at a place on a device: int32, C-contiguous."""
 
     buffer: cl.Buffer
     codes: np.ndarray | None
     """The same on the host, if they are few."""
 
 
-class DeviceKeys:
-    """Keys on a device: those of a place are uploaded once, while there is room for them."""
+class DeviceCodes:
+    """Codes of groups on a device: those of a place are uploaded once, while there is room."""
 
     def __init__(self, opened: DeviceContext, keys: group_keys.Keys) -> None:
         self._opened, self._keys = opened, keys
-        self._uploaded: OrderedDict[tuple[tuple[int, int], ...], KeyBuffer] = OrderedDict()
+        self._uploaded: OrderedDict[tuple[tuple[int, int], ...], CodesBuffer] = OrderedDict()
         self._nbytes = 0
 
-    def at(self, place: Slices) -> KeyBuffer:
-        """Return the keys at a place.
+    def at(self, place: Slices) -> CodesBuffer:
+        """Return the codes at a place.
 
         Raises
         ------
@@ -68,12 +68,12 @@ class DeviceKeys:
             self._nbytes -= self._uploaded.popitem(last=False)[1].buffer.size
         buffer = _buffer(self._opened, codes, "keys")
         seen = codes if codes.nbytes <= group_keys.SEEN_BYTES else None
-        self._uploaded[name] = KeyBuffer(buffer, seen)
+        self._uploaded[name] = CodesBuffer(buffer, seen)
         self._nbytes += codes.nbytes
         return self._uploaded[name]
 
 
-class RowsFold:
+class PreaggregatedFold:
     """Folds rows of elements, each alone, and joins them in the end: see `planning.rows`.
 
     Each box of rows has a fold of its own. If these are too many, all are ended and joined.
@@ -81,15 +81,15 @@ class RowsFold:
 
     def __init__(
         self,
-        owned: WorkerDevice,
+        worker_device: WorkerDevice,
         way: Preaggregation,
         tuning: Tuning,
-        outputs: int,
+        output_count: int,
         queue: cl.CommandQueue,
         combine: Combine,
     ) -> None:
-        self._owned, self._way, self._tuning = owned, way, tuning
-        self._outputs, self._queue, self._combine = outputs, queue, combine
+        self._worker_device, self._way, self._tuning = worker_device, way, tuning
+        self._output_count, self._queue, self._combine = output_count, queue, combine
         self._folds: dict[tuple[tuple[int, int], ...], tuple[Fold, Slices]] = {}
         self._joined: Partial | None = None
         """The partial of folds that were ended before."""
@@ -107,20 +107,20 @@ class RowsFold:
         return sum(one.splits * one.outputs * one.accumulator.nbytes for one in folds)
 
     def add(
-        self, inputs: Sequence[Input], rows: RowsRead, wait_for: Sequence[cl.Event] = ()
+        self, inputs: Sequence[Input], rows: PreaggregatedRead, wait_for: Sequence[cl.Event] = ()
     ) -> cl.Event | None:
         """Enqueue the fold of a box; parameters, result and what is raised as of `Fold.add`."""
         key = place_key(rows.place)
         if key not in self._folds:
             if len(self._folds) == MOST_OPEN:
-                self._joined = self._ended()
+                self._joined = self._drain()
             self._folds[key] = self._begin(rows.box), rows.place
         given = [one for n, one in enumerate(inputs) if n != self._way.left_out]
         return self._folds[key][0].add(given, rows.box, wait_for)
 
     def finish(self) -> Partial:
         """Read the partial back, and start anew from zero; raises as `Fold.finish`."""
-        partial, self._joined = self._ended(), None
+        partial, self._joined = self._drain(), None
         return partial
 
     def profile(self) -> Profile:
@@ -130,20 +130,20 @@ class RowsFold:
 
     def _begin(self, box: Box) -> Fold:
         folded = self._way.folded
-        return Fold(self._owned.opened, folded, self._tuning, box.outputs, self._queue)
+        return Fold(self._worker_device.opened, folded, self._tuning, box.outputs, self._queue)
 
-    def _ended(self) -> Partial:
+    def _drain(self) -> Partial:
         """End all folds; return their joined partial, with that of earlier ones."""
         done = [(place, fold.finish()) for fold, place in self._folds.values()]
         self._profiles += [fold.profile() for fold, _ in self._folds.values()]
         self._folds.clear()
-        found = self._way.joined(done, self._outputs, self._combine)
+        found = self._way.joined(done, self._output_count, self._combine)
         if self._joined is None:
             return found
         return self._combine(self.accumulator, [self._joined, found])
 
 
-QuestionFold = Fold | KeyedFold | RowsFold
+QuestionFold = Fold | KeyedFold | PreaggregatedFold
 """A fold into some outputs: of elements, by the keys of groups, or row by row."""
 
 
@@ -152,44 +152,53 @@ class QuestionFolds:
 
     def __init__(
         self,
-        owned: WorkerDevice,
+        worker_device: WorkerDevice,
         question: Folding,
         variant: str | None,
         queue: cl.CommandQueue,
         combine: Combine,
     ) -> None:
-        self._owned, self._queue, self._combine = owned, queue, combine
+        self._worker_device, self._queue, self._combine = worker_device, queue, combine
         self._question, self._variant = question, variant
-        self._broadcast = [_uploaded(one, owned.opened) for one in question.broadcast]
-        self._of_labels: DeviceKeys | None = None
+        self._broadcast = [_uploaded(one, worker_device.opened) for one in question.broadcast]
+        self._label_codes: DeviceCodes | None = None
         self._numbering: Numbering | None = None
         if isinstance(question.keys, Keys):
-            self._of_labels = DeviceKeys(owned.opened, question.keys)
+            self._label_codes = DeviceCodes(worker_device.opened, question.keys)
         elif question.keys is not None:
             numbering = question.keys.numbering
             assert numbering is not None
-            tuning = owned.tuning(numbering, variant, KERNELS)
-            self._numbering = Numbering(owned.opened, numbering, tuning, queue)
+            tuning = worker_device.tuning(numbering, variant, KERNELS)
+            self._numbering = Numbering(worker_device.opened, numbering, tuning, queue)
 
-    def begin(self, accumulator: Accumulator, tuning: Tuning, outputs: int) -> QuestionFold:
-        """Return a new fold into `outputs` outputs, of each group if there are groups."""
-        question, opened, queue = self._question, self._owned.opened, self._queue
-        if question.rowwise is not None and accumulator == question.accumulator:
-            return RowsFold(self._owned, question.rowwise, tuning, outputs, queue, self._combine)
+    def begin(self, accumulator: Accumulator, tuning: Tuning, output_count: int) -> QuestionFold:
+        """Return a new fold into `output_count` outputs, of each group if there are groups."""
+        question, opened, queue = self._question, self._worker_device.opened, self._queue
+        # Limbs fold elements once more of which sums lost something: that is never by rows.
+        is_refold = accumulator != question.accumulator
+        if question.preaggregation is not None and not is_refold:
+            return PreaggregatedFold(
+                self._worker_device,
+                question.preaggregation,
+                tuning,
+                output_count,
+                queue,
+                self._combine,
+            )
         if question.keys is None:
-            return Fold(opened, accumulator, tuning, outputs, queue)
-        return KeyedFold(opened, accumulator, tuning, question.groups, outputs, queue)
+            return Fold(opened, accumulator, tuning, output_count, queue)
+        return KeyedFold(opened, accumulator, tuning, question.groups, output_count, queue)
 
-    def selections(self, outputs: int) -> dict[int, RankSelection]:
+    def rank_selections(self, output_count: int) -> dict[int, RankSelection]:
         """Return what keeps all elements of outputs, if ranks are chosen, by component of keys."""
         question, made = self._question, dict[int, RankSelection]()
         for number in {one.component for one in question.choosers}:
             keys = with_components(question.accumulator, (number,))
             made[number] = RankSelection(
-                self._owned.opened,
+                self._worker_device.opened,
                 keys,
-                self._owned.tuning(keys, self._variant, {"columns", CHOOSE}),
-                outputs,
+                self._worker_device.tuning(keys, self._variant, {"columns", CHOOSE}),
+                output_count,
                 depth_of(question.layout),
                 self._queue,
                 question.groups_of_kept,
@@ -211,27 +220,27 @@ class QuestionFolds:
 
     def add(
         self,
-        fold: KeyedFold | RowsFold,
+        fold: KeyedFold | PreaggregatedFold,
         inputs: Sequence[Input],
         fold_input: FoldInput,
         wait_for: Sequence[cl.Event],
     ) -> cl.Event | None:
         """Enqueue the fold of a box by key, or row by row; returns and raises as `Fold.add`."""
-        if isinstance(fold, RowsFold):
-            assert fold_input.rows is not None
-            return fold.add(inputs, fold_input.rows, wait_for)
+        if isinstance(fold, PreaggregatedFold):
+            assert fold_input.preaggregated is not None
+            return fold.add(inputs, fold_input.preaggregated, wait_for)
         assert fold_input.keyed is not None
         layout, place = fold_input.keyed
-        keys = self._keys_of(inputs[0], fold_input.shape, place, wait_for)
-        return fold.add(inputs, keys.buffer, layout, wait_for, codes=keys.codes)
+        codes = self._codes_of(inputs[0], fold_input.shape, place, wait_for)
+        return fold.add(inputs, codes.buffer, layout, wait_for, codes=codes.codes)
 
-    def _keys_of(
+    def _codes_of(
         self, elements: Input, shape: Sequence[int], place: Slices, wait_for: Sequence[cl.Event]
-    ) -> KeyBuffer:
+    ) -> CodesBuffer:
         if self._numbering is not None:
-            return KeyBuffer(self._numbering.of(elements, shape, wait_for), None)
-        assert self._of_labels is not None
-        return self._of_labels.at(place)
+            return CodesBuffer(self._numbering.of(elements, shape, wait_for), None)
+        assert self._label_codes is not None
+        return self._label_codes.at(place)
 
 
 def _uploaded(given: BroadcastInput, opened: DeviceContext) -> cl.Buffer:

@@ -60,7 +60,7 @@ class Ring:
 
     def __init__(
         self,
-        owned: WorkerDevice,
+        worker_device: WorkerDevice,
         work: Work,
         totals: Totals,
         buffer_bytes: int,
@@ -69,14 +69,14 @@ class Ring:
         combine: Combine,
     ) -> None:
         self._levels: LevelsFold | None = None
-        self._owned, self._work, self._totals = owned, work, totals
+        self._worker_device, self._work, self._totals = worker_device, work, totals
         self._scan, self._accumulator = work.scan, work.first.accumulator
         self._buffer_bytes = buffer_bytes
-        self._queue = owned.opened.queue()
+        self._queue = worker_device.opened.queue()
         open_bytes = OPEN_BYTES // max(1, len(work.folded_secondary))
         self.secondary = [
             SecondaryFolds(
-                owned,
+                worker_device,
                 work.alone(one),
                 work.first.layout,
                 self._queue,
@@ -89,9 +89,11 @@ class Ring:
         ]
         """Folds of the same reads for secondary questions."""
         self.extremes = ExtremesFound(work.first.layout) if work.scan.finds_extremes else None
-        self._folds = QuestionFolds(owned, work.first, work.scan.variant, self._queue, combine)
+        self._folds = QuestionFolds(
+            worker_device, work.first, work.scan.variant, self._queue, combine
+        )
         self._free: deque[StagingSlot] = deque()
-        self._readers, self._priority = owned.readers_for(work.scan), priority
+        self._readers, self._priority = worker_device.readers_for(work.scan), priority
         self._made, self._most = 0, ring_slots(self._readers)
         self._in_flight: deque[_InFlight] = deque()
         """Reads that readers have, in the order of their folds."""
@@ -104,7 +106,7 @@ class Ring:
         """Read a box of outputs and fold it; see `FoldWay`."""
         fold = self._folds.begin(accumulator, tuning, output_box.outputs)
         keeps = accumulator == self._accumulator  # else the first fold chose them
-        kept = self._folds.selections(output_box.outputs) if keeps else {}
+        kept = self._folds.rank_selections(output_box.outputs) if keeps else {}
         partial = self._folded(fold, output_box, kept)
         assert isinstance(partial, Partial)
         return self._folds.with_chosen(partial, kept)
@@ -122,12 +124,12 @@ class Ring:
         self, levels: Levels, tuning: Tuning, output_box: OutputBox, shape: Sequence[int]
     ) -> LevelArrays | Partial:
         """Read a box of outputs of one read, of a shape, and make its levels, or else fold it."""
+        opened, accumulator = self._worker_device.opened, self._accumulator
         if self._levels is None:
-            self._levels = LevelsFold(self._owned.opened, levels, self._queue)
-        accumulator = self._accumulator
+            self._levels = LevelsFold(opened, levels, self._queue)
 
         def begin() -> Fold:
-            return Fold(self._owned.opened, accumulator, tuning, output_box.outputs, self._queue)
+            return Fold(opened, accumulator, tuning, output_box.outputs, self._queue)
 
         fold = LevelFold(accumulator, self._levels, begin, shape)
         found = self._folded(fold, output_box, {})
@@ -170,7 +172,7 @@ class Ring:
         for buffer in itertools.chain.from_iterable(self._free):
             buffer.drain()
             self._totals.upload_s += buffer.uploaded_s()
-            self._owned.memory.give_back(buffer)
+            self._worker_device.memory.give_back(buffer)
 
     def _all_of(self, output_boxes: Iterable[OutputBox]) -> Iterator[tuple[OutputBox, Read]]:
         for output_box in output_boxes:
@@ -207,7 +209,7 @@ class Ring:
                 ranged=self.extremes is not None and self.extremes.wanted,
                 on_device=self._scan.decodes_on_device,
             )
-            future = self._owned.read(self._readers, self._priority, task)
+            future = self._worker_device.read(self._readers, self._priority, task)
             self._in_flight.append(_InFlight(output_box, read, slot, future))
 
     def _withdraw(self) -> None:
@@ -222,7 +224,9 @@ class Ring:
         """Return a slot whose last fold is done or will be."""
         if self._made < self._most:
             self._made += 1
-            return tuple(self._owned.memory.borrow(self._buffer_bytes) for _ in self._scan.sources)
+            return tuple(
+                self._worker_device.memory.borrow(self._buffer_bytes) for _ in self._scan.sources
+            )
         return self._free.popleft()
 
     def _consume(
@@ -288,7 +292,7 @@ class Ring:
             self._totals.check()
             if begun is None and future.running():
                 begun = time.monotonic()
-            elif begun is None and self._owned.shared(self._scan.run):
+            elif begun is None and self._worker_device.shared(self._scan.run):
                 self._totals.report_progress()  # readers of another run keep this one waiting
             if begun is not None and time.monotonic() - begun > readers.READ_DEADLINE_S:
                 self._totals.stuck = True

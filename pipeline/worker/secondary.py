@@ -20,7 +20,7 @@ from chunkfold.planning.tiles import Combine
 from chunkfold.planning.work import Work
 from chunkfold.reading.box_kernels import secondary_kernels, secondary_window
 from chunkfold.reading.reads import Read, fold_input_of
-from chunkfold.worker.question_folds import QuestionFold, QuestionFolds, RowsFold
+from chunkfold.worker.question_folds import PreaggregatedFold, QuestionFold, QuestionFolds
 from chunkfold.worker.totals import Totals
 from chunkfold.worker.worker_device import WorkerDevice
 
@@ -47,7 +47,7 @@ class _OpenFold(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Bytes of all its accumulators."""
-        if isinstance(self.fold, RowsFold):
+        if isinstance(self.fold, PreaggregatedFold):
             return self.fold.nbytes
         return self.split_bytes * (1 if isinstance(self.fold, KeyedFold) else self.fold.splits)
 
@@ -73,7 +73,7 @@ class SecondaryFolds:
 
     def __init__(
         self,
-        owned: WorkerDevice,
+        worker_device: WorkerDevice,
         work: Work,
         first: Layout,
         queue: cl.CommandQueue,
@@ -82,11 +82,11 @@ class SecondaryFolds:
         buffer_bytes: int,
         open_bytes: int,
     ) -> None:
-        self._owned, self._work, self._first = owned, work, first
+        self._worker_device, self._work, self._first = worker_device, work, first
         self._question = work.first
         self._totals, self._combine = totals, combine
         self._buffer_bytes, self._open_bytes = buffer_bytes, open_bytes
-        self._folds = QuestionFolds(owned, work.first, work.scan.variant, queue, combine)
+        self._folds = QuestionFolds(worker_device, work.first, work.scan.variant, queue, combine)
         self._tiles = defaultdict[int, _Tile](_Tile)
         self._open: dict[Hashable, _OpenFold] = {}
         """Open folds, the most recently used last."""
@@ -163,7 +163,7 @@ class SecondaryFolds:
     def _begin(self, number: int, place: Slices) -> _OpenFold:
         question, window = self._question, secondary_window(self._work, number, place)
         kernels = secondary_kernels(self._work, window, self._buffer_bytes)
-        tuning = self._owned.tuning(question.folded, self._work.scan.variant, kernels)
+        tuning = self._worker_device.tuning(question.folded, self._work.scan.variant, kernels)
         nbytes = question.groups * window.outputs * question.accumulator.nbytes
         fold = self._folds.begin(question.accumulator, tuning, window.outputs)
         return _OpenFold(number, place, fold, nbytes)

@@ -54,37 +54,37 @@ class FoldWay(Protocol):
 class LeafStream:
     """Folds the leaves of one block, and counts them."""
 
-    def __init__(self, owned: WorkerDevice, work: Work, block: Block, watch: Watch) -> None:
-        self.owned, self.work, self.block = owned, work, block
+    def __init__(self, worker_device: WorkerDevice, work: Work, block: Block, watch: Watch) -> None:
+        self.worker_device, self.work, self.block = worker_device, work, block
         scan, finishing = work.scan, work.first.finishing
         if scan.fetching:
             flight().bound(scan.requests, scan.fetching, scan.retry_s)
         self.totals = Totals(scan.run, watch, missed=[set() for _ in scan.sources])
         self.fills = Powers(
-            owned.opened,
+            worker_device.opened,
             [np.full(1, source.fill, source.dtype) for source in scan.sources],
-            lambda accumulator: owned.tuning(accumulator, scan.variant, {"flat"}),
+            lambda accumulator: worker_device.tuning(accumulator, scan.variant, {"flat"}),
         )
         """Folds of the fill value."""
         levels = None if finishing is None else finishing.by_kernels
-        able = levels is not None and makes_right(owned.opened, levels)
+        able = levels is not None and makes_right(worker_device.opened, levels)
         self._levels = levels if able else None
         """Levels that kernels make from tiles; None: they do not or cannot."""
-        self.smaller = owned.memory.smaller(scan.run)
+        self.smaller = worker_device.memory.smaller(scan.run)
         """By how much reads are smaller than planned, since the device has little memory."""
         leaf_bytes = scan.leaf_bytes
         if self.smaller > 1:
             pages = leaf_bytes // self.smaller // PAGE
             leaf_bytes = max(min(leaf_bytes, PAGE), pages * PAGE)
-        self.buffer_bytes = min(leaf_bytes, owned.device.max_alloc_bytes)
+        self.buffer_bytes = min(leaf_bytes, worker_device.device.max_alloc_bytes)
         """Most bytes of one read of one input."""
-        priority = owned.priority()
+        priority = worker_device.priority()
         ahead, self.shares = itertools.tee(
             shares_of(work, block, self.buffer_bytes, self.totals.missed)
         )
         """The work of the block, tile by tile."""
         self._per_thread = PerThread(
-            owned, work, self.totals, self.buffer_bytes, priority, self.combine
+            worker_device, work, self.totals, self.buffer_bytes, priority, self.combine
         )
         output_boxes = (
             output_box
@@ -93,7 +93,13 @@ class LeafStream:
             if not self._per_thread.suit(work.first.accumulator, output_box)
         )
         self._ring = Ring(
-            owned, work, self.totals, self.buffer_bytes, priority, output_boxes, self.combine
+            worker_device,
+            work,
+            self.totals,
+            self.buffer_bytes,
+            priority,
+            output_boxes,
+            self.combine,
         )
 
     def way(self, accumulator: Accumulator, output_box: OutputBox) -> FoldWay:
@@ -126,7 +132,7 @@ class LeafStream:
         how, accumulator = finishing.roundings, question.accumulator
         tuning = self.tuning(accumulator, output_box)
         if not how or not rounds_right(
-            self.owned.opened, accumulator, tuning, finishing.statistics
+            self.worker_device.opened, accumulator, tuning, finishing.statistics
         ):
             return None
         return self._ring.fold_rounded(how, tuning, output_box)
@@ -134,7 +140,7 @@ class LeafStream:
     @property
     def _shares_memory(self) -> bool:
         """Tell whether the host reads the device's memory: then rounding there saves nothing."""
-        return self.owned.device.unified_memory
+        return self.worker_device.device.unified_memory
 
     def _whole_tile(self, share: Share) -> OutputBox | None:
         """Return the box of a share if it is a whole tile that this block reads alone."""
@@ -148,15 +154,15 @@ class LeafStream:
     def tuning(self, accumulator: Accumulator, output_box: OutputBox) -> Tuning:
         """Return the tuning for the fold of a box of outputs into an accumulator."""
         question = self.work.first
-        first = accumulator == question.accumulator  # else limbs, which fold elements once more
-        kernels = kernels_of(self.work, output_box, self.buffer_bytes, by_rows=first)
-        folded = question.folded if first else accumulator
-        return self.owned.tuning(folded, self.work.scan.variant, kernels)
+        is_refold = accumulator != question.accumulator  # into limbs: sums lost something
+        kernels = kernels_of(self.work, output_box, self.buffer_bytes, preaggregates=not is_refold)
+        folded = accumulator if is_refold else question.folded
+        return self.worker_device.tuning(folded, self.work.scan.variant, kernels)
 
     def combine(self, accumulator: Accumulator, partials: Sequence[Partial]) -> Partial:
         """Combine partials of the same outputs."""
-        tuning = self.owned.tuning(accumulator, self.work.scan.variant)
-        combiner = Combiner(self.owned.opened, accumulator, tuning)
+        tuning = self.worker_device.tuning(accumulator, self.work.scan.variant)
+        combiner = Combiner(self.worker_device.opened, accumulator, tuning)
         combined = combiner.combine(partials)
         self.totals.launched(combiner.profile())
         return combined
@@ -175,5 +181,5 @@ class LeafStream:
     def close(self) -> None:
         """Wait for the device to let go of the buffers."""
         if self.totals.stuck:
-            self.owned.leave_readers()
+            self.worker_device.leave_readers()
         self._ring.close()

@@ -58,21 +58,21 @@ def block_task(
     """
     work = work if constants is None else work.with_constants(constants)
     worker = get_worker()
-    owned, address = device_of(worker), worker.address
+    worker_device, address = device_of(worker), worker.address
     unwanted = is_unwanted(worker)
     report = reporter(
         work.scan.run,
         block.number,
         attempt,
         address,
-        owned.device.identity,
+        worker_device.device.identity,
         lambda event: worker.log_event(topic, to_message(event)),  # type: ignore[arg-type]
     )
     watch = Watch(report, lambda: is_cancelled(work.scan.run) or unwanted())
     progress = TaskProgress(work.scan.run, watch)
     bring = partial(sources_in, data, results or {}, get_sync, progress)
     with _failing(address):
-        return fold_block(owned, address, work, block, watch, bring)
+        return fold_block(worker_device, address, work, block, watch, bring)
 
 
 def combine_task(work: Work, *parts: Folded) -> Folded:
@@ -111,11 +111,11 @@ def graph_block(
     ChunkfoldError
         As `fold_block`; and if a source has changed since it was planned.
     """
-    owned, address, unwanted = _here()
+    worker_device, address, unwanted = _here()
     work = work if constants is None else work.with_constants(constants)
     results = dict(zip(keys, chunks, strict=True))
     bring = partial(sources_in, data, results, get_sync, _nobody)
-    folded = fold_block(owned, address, work, block, Watch(_nobody, unwanted), bring)
+    folded = fold_block(worker_device, address, work, block, Watch(_nobody, unwanted), bring)
     brought = () if data is None else data.sources.values()
     for source in (*work.scan.sources, *brought):
         source.check_unchanged()
@@ -124,8 +124,8 @@ def graph_block(
 
 def graph_combine(work: Work, *parts: Folded) -> Folded:
     """Combine partials in a graph: on the device of the worker, or the process, that runs this."""
-    owned, address, _ = _here()
-    return combine(owned, address, work, parts)
+    worker_device, address, _ = _here()
+    return combine(worker_device, address, work, parts)
 
 
 def _nobody(*_: Any) -> None:

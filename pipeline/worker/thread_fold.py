@@ -67,7 +67,7 @@ class ThreadFold(ABC):
 
     def __init__(
         self,
-        owned: WorkerDevice,
+        worker_device: WorkerDevice,
         work: Work,
         fold: Fold,
         shares: Iterator[tuple[int, WorkShare]],
@@ -83,7 +83,7 @@ class ThreadFold(ABC):
         """Reads that have begun, and are not folded whole."""
         self._folded = 0
         """Number of folded elements of the first of them."""
-        self._owned, self._fold = owned, fold
+        self._worker_device, self._fold = worker_device, fold
         self._work, self._sources = work, work.scan.sources
         self._shares, self._piece_bytes = shares, piece_bytes
         self._ended = ended
@@ -98,7 +98,7 @@ class ThreadFold(ABC):
 
     def run(self) -> Numbered:
         """Read and fold share by share, until `ended` is set."""
-        slot = [self._owned.memory.borrow(self._piece_bytes) for _ in self._sources]
+        slot = [self._worker_device.memory.borrow(self._piece_bytes) for _ in self._sources]
         partials = {}
         for number, share in self._shares:
             if self._ended.is_set():
@@ -108,9 +108,9 @@ class ThreadFold(ABC):
         self.profile = self._fold.profile()
         self._since = math.inf
         if not self._ended.is_set():  # else it may hold what was never finished
-            self._owned.memory.give_back_fold(self._fold)
+            self._worker_device.memory.give_back_fold(self._fold)
         for buffer in slot:
-            self._owned.memory.give_back(buffer)
+            self._worker_device.memory.give_back(buffer)
         return partials
 
     def _reads(self, share: WorkShare) -> Iterator[Read]:
@@ -133,7 +133,7 @@ class ThreadFold(ABC):
         ready = committed(self._sources, box.elements, slot)
         event = self._fold.add([one.buffer for one in ready], box)
         if event is not None:
-            wait_watched(self._owned.device, event, "folding a piece")
+            wait_watched(self._worker_device.device, event, "folding a piece")
         self.elements += box.elements
         self._folded += box.elements
         while self._begun and self._folded >= self._begun[0].box.elements:

@@ -160,7 +160,7 @@ class DevicePlugin(WorkerPlugin):
 
     def __init__(self, device: Device, readers: int, cores: frozenset[int]) -> None:
         self.device, self.readers, self.cores = device, readers, cores
-        self.owned: WorkerDevice | None = None
+        self.worker_device: WorkerDevice | None = None
         self.failure = ""
 
     def setup(self, worker: Any) -> None:
@@ -172,7 +172,7 @@ class DevicePlugin(WorkerPlugin):
             gc.freeze()
             keep_to(self.cores)
         try:
-            self.owned = WorkerDevice(DeviceContext(self.device), self.readers)
+            self.worker_device = WorkerDevice(DeviceContext(self.device), self.readers)
         except DeviceError as error:
             self.failure = str(error)
 
@@ -192,7 +192,7 @@ def process_device(spec: str | None = None) -> WorkerDevice:
     DeviceError
         If there is no such device, or this process was forked from one that had opened a device.
     """
-    if any(owned.process != os.getpid() for owned in _of_process.values()):
+    if any(worker_device.process != os.getpid() for worker_device in _of_process.values()):
         raise DeviceError(
             f"process {os.getpid()} was forked from one that had opened its devices, whose threads "
             "it lacks: start processes anew, as multiprocessing.set_start_method('spawn') does"
@@ -216,24 +216,24 @@ def device_of(worker: Any) -> WorkerDevice:
     """
     plugin = worker.plugins.get(PLUGIN)
     try:
-        owned = process_device() if plugin is None else plugin.owned
-        if owned is None:
+        worker_device = process_device() if plugin is None else plugin.worker_device
+        if worker_device is None:
             raise DeviceError(plugin.failure)
-        if not owned.opened.handle.available:
-            raise DeviceError(f"{owned.device} says that it is not available")
+        if not worker_device.opened.handle.available:
+            raise DeviceError(f"{worker_device.device} says that it is not available")
     except (DeviceError, cl.Error) as error:
         message = f"worker {worker.address} has no device: {error}"
         raise WorkerLostError(message, worker.address) from error
-    return owned
+    return worker_device
 
 
 def describe_worker(dask_worker: Any) -> tuple[Device, int] | str:
     """Return a worker's device and its readers, or the reason for none. Runs on the worker."""
     try:
-        owned = device_of(dask_worker)
+        worker_device = device_of(dask_worker)
     except WorkerLostError as error:
         return str(error)
-    return owned.device, owned.readers
+    return worker_device.device, worker_device.readers
 
 
 async def decode_rates_here(
@@ -243,6 +243,6 @@ async def decode_rates_here(
 
     Measuring takes seconds: the worker answers others meanwhile.
     """
-    owned = device_of(dask_worker)
-    rates = await asyncio.to_thread(decode_rates, owned.device, codecs)
-    return by_cores(rates, workers * owned.readers)
+    worker_device = device_of(dask_worker)
+    rates = await asyncio.to_thread(decode_rates, worker_device.device, codecs)
+    return by_cores(rates, workers * worker_device.readers)

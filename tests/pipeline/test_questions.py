@@ -288,9 +288,9 @@ def test_what_is_not_stored_is_counted_not_read_where_that_is_enough(
 def test_leaves_that_no_buffer_holds_are_folded_in_parts(
     stores: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    owned = process_device()
-    small = replace(owned.opened.device, max_alloc_bytes=200)
-    monkeypatch.setattr(owned.opened, "device", small)
+    worker_device = process_device()
+    small = replace(worker_device.opened.device, max_alloc_bytes=200)
+    monkeypatch.setattr(worker_device.opened, "device", small)
     asked = {name: ASKED[name] for name in ("mean", "of times", "zones", "whole")}
     found = cf.reduce(stores / "wide", asked)
     for name, question in asked.items():

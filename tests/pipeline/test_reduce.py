@@ -557,9 +557,9 @@ def test_chunks_beyond_the_largest_allocation_are_split(monkeypatch):
 
     from chunkfold.worker.worker_device import process_device
 
-    owned = process_device()
-    small = replace(owned.opened.device, max_alloc_bytes=1000)
-    monkeypatch.setattr(owned.opened, "device", small)
+    worker_device = process_device()
+    small = replace(worker_device.opened.device, max_alloc_bytes=1000)
+    monkeypatch.setattr(worker_device.opened, "device", small)
     array = np.random.default_rng(0).integers(0, 1000, (60, 70), "i4")
     source = stored(array, chunks=(60, 70))
     got = cf.reduce(source, ["sum", "max"])

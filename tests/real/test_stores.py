@@ -26,7 +26,7 @@ from chunkfold.stores import listing, remote
 from chunkfold.worker.worker_device import WorkerDevice
 from chunkfold.workflows.job.loading import load_job
 from chunkfold.workflows.job.running import run_job
-from tests.pipeline.reading.conftest import owned  # noqa: F401 # a fixture
+from tests.pipeline.reading.conftest import worker_device  # noqa: F401 # a fixture
 from tests.real.azurite import azurite, make_container
 from tests.real.google import google
 from tests.real.servers import SECRET, Ceph, ceph, nginx
@@ -94,11 +94,11 @@ def test_s3_gives_the_bits_that_a_disk_gives(environment: Ceph, tmp_path: Path, 
         assert all(got[name].tobytes() == want[name].tobytes() for name in want)
 
 
-@pytest.mark.parametrize("owned", ["native"], indirect=True)
+@pytest.mark.parametrize("worker_device", ["native"], indirect=True)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_devices_decode_what_s3_has(
     environment: Ceph,
-    owned: WorkerDevice,  # noqa: F811 # the device of this process
+    worker_device: WorkerDevice,  # noqa: F811 # the device of this process
     layout: str,
     monkeypatch: pytest.MonkeyPatch,
 ):

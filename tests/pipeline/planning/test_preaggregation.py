@@ -46,7 +46,7 @@ def stored(folder: Path, chunks: tuple[int, ...], *, nans: bool = False) -> str:
 
 
 def is_factored(path: str, **given: Any) -> bool:
-    return Work.of("", cf.plan(path, OPS, **given)).first.rowwise is not None
+    return Work.of("", cf.plan(path, OPS, **given)).first.preaggregation is not None
 
 
 def one_by_one(monkeypatch, path: str, **given: Any) -> Any:
@@ -158,7 +158,7 @@ ZONES = np.random.default_rng(1).integers(-1, 4, SHAPE[1:])
 
 
 def in_rows(path: str, ops: list[str], **given: Any) -> bool:
-    return Work.of("", cf.plan(path, ops, **given)).first.rowwise is not None
+    return Work.of("", cf.plan(path, ops, **given)).first.preaggregation is not None
 
 
 def by_key(monkeypatch, path: str, ops: list[str], **given: Any) -> Any:
@@ -257,8 +257,8 @@ def test_boxes_of_rows_are_joined_when_they_are_too_many(tmp_path: Path, monkeyp
 def test_boxes_of_rows_are_counted_along_each_axis(tmp_path: Path):
     path = stored(tmp_path, (9, 7, 11))
     work = Work.of("", cf.plan(path, "sum", by=ZONES, selection=(..., slice(1, 12)))).first
-    assert work.rowwise is not None
-    assert work.rowwise.rows.boxes == work.layout.leaves
+    assert work.preaggregation is not None
+    assert work.preaggregation.rows.boxes == work.layout.leaves
 
 
 def test_sums_that_expansions_lose_are_folded_again_by_key(tmp_path: Path, monkeypatch):

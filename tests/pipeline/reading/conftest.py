@@ -13,7 +13,7 @@ from chunkfold.worker.worker_device import WorkerDevice
 
 
 @pytest.fixture(params=["native", "python"])
-def owned(request: pytest.FixtureRequest, device: Device, monkeypatch) -> WorkerDevice:
+def worker_device(request: pytest.FixtureRequest, device: Device, monkeypatch) -> WorkerDevice:
     """Return a device that looks as if its memory were its own."""
     without = frozenset() if request.param == "native" else frozenset({"native_feed"})
     apart = replace(device, unified_memory=False, without=without)

@@ -32,7 +32,7 @@ from tests.pipeline.reading.test_fed import QUESTIONS, SHAPE, wild
 from tests.web import served
 
 # Python feeds devices with the same bytes: `test_fed`.
-pytestmark = pytest.mark.parametrize("owned", ["native"], indirect=True)
+pytestmark = pytest.mark.parametrize("worker_device", ["native"], indirect=True)
 ZSTD = zarr.codecs.ZstdCodec()
 LAYOUTS = {
     "rows": {"chunks": (8, 60, 500)},
@@ -140,7 +140,7 @@ ASKED = [
 
 @pytest.mark.parametrize(("layout", "question"), dict.fromkeys(ASKED))
 def test_answers_have_the_same_bits(
-    owned: WorkerDevice, tmp_path: Path, counted, layout: str, question: str
+    worker_device: WorkerDevice, tmp_path: Path, counted, layout: str, question: str
 ):
     op, words = QUESTIONS[question]
     path = stored(tmp_path / "a", **(LAYOUTS | OTHER_CODECS | FILTERED)[layout])
@@ -152,7 +152,7 @@ def test_answers_have_the_same_bits(
     assert not counted["refused"]
 
 
-def test_all_is_decoded_by_the_device(owned: WorkerDevice, tmp_path: Path, counted):
+def test_all_is_decoded_by_the_device(worker_device: WorkerDevice, tmp_path: Path, counted):
     path = stored(tmp_path / "a", chunks=(4, 60, 500))
     run = cf.submit(path, "sum")
     run.result()
@@ -163,17 +163,17 @@ def test_all_is_decoded_by_the_device(owned: WorkerDevice, tmp_path: Path, count
 
 @pytest.mark.parametrize(("device_rate", "by"), [(9e12, "by device"), (1e3, "by host")])
 def test_who_was_measured_to_be_faster_decodes_to_the_same_bits(
-    owned: WorkerDevice, tmp_path: Path, counted, monkeypatch, device_rate: float, by: str
+    worker_device: WorkerDevice, tmp_path: Path, counted, monkeypatch, device_rate: float, by: str
 ):
     monkeypatch.setenv("CHUNKFOLD_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("CHUNKFOLD_TIES")
     rates = {"codec": "zstd", "device": device_rate, "core": 1e9}
-    write_entry(DecodeRequest(owned.device, "zstd").path, json.dumps(rates).encode())
+    write_entry(DecodeRequest(worker_device.device, "zstd").path, json.dumps(rates).encode())
     path = stored(tmp_path / "a", chunks=(4, 60, 500))
     found = cf.reduce(path, "sum")
     assert {name for name, count in counted.items() if count} == {by}
     assert found == cf.reduce(values(), "sum")
-    plan = cf.plan(path, "sum", device=owned.device)
+    plan = cf.plan(path, "sum", device=worker_device.device)
     assert plan.device_decoding.used == (by == "by device")
     cores = min(16, host_cores())
     assert f" {cores} GB/s by {cores} core" in str(plan)
@@ -182,7 +182,7 @@ def test_who_was_measured_to_be_faster_decodes_to_the_same_bits(
 
 
 def test_parts_of_a_concatenation_are_decoded_by_the_device(
-    owned: WorkerDevice, tmp_path: Path, counted
+    worker_device: WorkerDevice, tmp_path: Path, counted
 ):
     paths = [stored(tmp_path / name, chunks=(8, 60, 500)) for name in "abc"]
     whole = np.concatenate([values()] * 3)
@@ -193,7 +193,7 @@ def test_parts_of_a_concatenation_are_decoded_by_the_device(
 
 @pytest.mark.parametrize("shards", [None, (8, 60, 500)])
 def test_chunks_that_are_not_stored_are_fill(
-    owned: WorkerDevice, tmp_path: Path, counted, shards: object
+    worker_device: WorkerDevice, tmp_path: Path, counted, shards: object
 ):
     path = stored(tmp_path / "a", chunks=(8, 20, 500), shards=shards, fill_value=7)
     array, wanted = zarr.open_array(path), values()
@@ -204,7 +204,7 @@ def test_chunks_that_are_not_stored_are_fill(
 
 
 def test_a_frame_that_the_device_refuses_is_decoded_by_the_host(
-    owned: WorkerDevice, tmp_path: Path, counted
+    worker_device: WorkerDevice, tmp_path: Path, counted
 ):
     """Checksums of two frames in one chunk are none of the device's."""
     path = stored(tmp_path / "a", chunks=(8, 60, 500))
@@ -217,7 +217,7 @@ def test_a_frame_that_the_device_refuses_is_decoded_by_the_host(
 
 
 def test_a_refused_leaf_that_lacks_a_chunk_has_its_fill(
-    owned: WorkerDevice, tmp_path: Path, counted
+    worker_device: WorkerDevice, tmp_path: Path, counted
 ):
     path = stored(tmp_path / "a", chunks=(8, 20, 500), fill_value=7)
     array, wanted = zarr.open_array(path), values()
@@ -235,7 +235,7 @@ def zstd_frame(raw: bytes) -> bytes:
 
 @pytest.mark.parametrize("do", ["cut", "longer", "empty", "bits", "smaller"])
 def test_a_damaged_chunk_is_told_as_the_host_does(
-    owned: WorkerDevice, tmp_path: Path, counted, do: str
+    worker_device: WorkerDevice, tmp_path: Path, counted, do: str
 ):
     path = stored(tmp_path / "a", chunks=(8, 60, 500))
     chunk = path / "c" / "2" / "0" / "0"
@@ -260,7 +260,7 @@ def test_a_damaged_chunk_is_told_as_the_host_does(
 
 
 def test_filters_that_devices_would_undo_otherwise_are_left_to_the_host(
-    owned: WorkerDevice, tmp_path: Path, counted
+    worker_device: WorkerDevice, tmp_path: Path, counted
 ):
     """Differences of floats are added up in one order."""
     layout = {"chunks": (8, 60, 500), "filters": [Delta("f4")], "zarr_format": 2}
@@ -274,7 +274,7 @@ def test_filters_that_devices_would_undo_otherwise_are_left_to_the_host(
 
 @pytest.mark.parametrize("cname", ["blosclz", "zlib"])
 def test_the_host_decodes_what_devices_cannot(
-    owned: WorkerDevice, tmp_path: Path, counted, cname: str
+    worker_device: WorkerDevice, tmp_path: Path, counted, cname: str
 ):
     codec = BloscCodec(cname=cname)
     path = stored(tmp_path / "a", chunks=(8, 60, 500), compressors=codec)
@@ -285,7 +285,7 @@ def test_the_host_decodes_what_devices_cannot(
 
 
 def test_the_host_decodes_where_the_device_has_no_room(
-    owned: WorkerDevice, tmp_path: Path, counted, monkeypatch
+    worker_device: WorkerDevice, tmp_path: Path, counted, monkeypatch
 ):
     monkeypatch.setattr(zstd, "_MORE_BLOCKS", -10_000)
     path = stored(tmp_path / "a", chunks=(8, 60, 500))
@@ -308,7 +308,7 @@ def remote(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[
 
 @pytest.mark.parametrize("layout", ["edges", "shards"])
 def test_chunks_behind_a_network_are_decoded_by_the_device(
-    owned: WorkerDevice, tmp_path: Path, counted, remote, layout: str
+    worker_device: WorkerDevice, tmp_path: Path, counted, remote, layout: str
 ):
     path = stored(tmp_path / "a", **LAYOUTS[layout])
     part = slice(3, 37), slice(None), slice(10, 490)
@@ -322,7 +322,7 @@ def test_chunks_behind_a_network_are_decoded_by_the_device(
 
 @pytest.mark.parametrize("shards", [None, (8, 60, 500)])
 def test_chunks_that_are_not_stored_behind_a_network_are_fill(
-    owned: WorkerDevice, tmp_path: Path, counted, remote, shards: object
+    worker_device: WorkerDevice, tmp_path: Path, counted, remote, shards: object
 ):
     path = stored(tmp_path / "a", chunks=(8, 20, 500), shards=shards, fill_value=7)
     array, wanted = zarr.open_array(path), values()
@@ -334,7 +334,7 @@ def test_chunks_that_are_not_stored_behind_a_network_are_fill(
 
 
 def test_a_refused_frame_behind_a_network_is_decoded_by_the_host(
-    owned: WorkerDevice, tmp_path: Path, counted, remote
+    worker_device: WorkerDevice, tmp_path: Path, counted, remote
 ):
     path = stored(tmp_path / "a", chunks=(8, 60, 500))
     elements = values()[16:24].tobytes()
@@ -348,7 +348,7 @@ def test_a_refused_frame_behind_a_network_is_decoded_by_the_host(
 
 @pytest.mark.parametrize("shards", [None, (8, 60, 500)])
 def test_a_damaged_chunk_behind_a_network_is_told_as_the_host_does(
-    owned: WorkerDevice, tmp_path: Path, counted, remote, shards: object
+    worker_device: WorkerDevice, tmp_path: Path, counted, remote, shards: object
 ):
     path = stored(tmp_path / "a", chunks=(8, 60, 500), shards=shards)
     chunk = path / "c" / "2" / "0" / "0"
@@ -364,7 +364,7 @@ def test_a_damaged_chunk_behind_a_network_is_told_as_the_host_does(
     assert counted["by host"]
 
 
-def test_faults_of_a_server_pass(owned: WorkerDevice, tmp_path: Path, counted):
+def test_faults_of_a_server_pass(worker_device: WorkerDevice, tmp_path: Path, counted):
     stored(tmp_path / "a", chunks=(8, 60, 500))
     with served(tmp_path, failing=lambda path, before: "" if before else "503") as web:
         assert cf.reduce(f"{web.url}/a", "max") == values().max()

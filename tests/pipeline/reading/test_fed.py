@@ -93,7 +93,7 @@ ASKED = [
 
 @pytest.mark.parametrize(("layout", "question"), dict.fromkeys(ASKED))
 def test_answers_have_the_same_bits(
-    owned: WorkerDevice, tmp_path: Path, counted, layout: str, question: str
+    worker_device: WorkerDevice, tmp_path: Path, counted, layout: str, question: str
 ):
     op, words = QUESTIONS[question]
     path = stored(tmp_path / ("a.h5" if "HDF5" in layout else "a"), **LAYOUTS[layout])
@@ -106,7 +106,7 @@ def test_answers_have_the_same_bits(
     assert not counted["not as planned"]
 
 
-def test_all_is_fed_that_is_stored_as_it_is(owned: WorkerDevice, tmp_path: Path, counted):
+def test_all_is_fed_that_is_stored_as_it_is(worker_device: WorkerDevice, tmp_path: Path, counted):
     path = stored(tmp_path / "a", chunks=(4, 60, 500))
     run = cf.submit(path, "sum")
     run.result()
@@ -114,7 +114,9 @@ def test_all_is_fed_that_is_stored_as_it_is(owned: WorkerDevice, tmp_path: Path,
 
 
 @pytest.mark.parametrize("codec", ["zstd", "gzip"])
-def test_what_the_host_decodes_is_not_fed(owned: WorkerDevice, tmp_path: Path, counted, codec: str):
+def test_what_the_host_decodes_is_not_fed(
+    worker_device: WorkerDevice, tmp_path: Path, counted, codec: str
+):
     codecs = {"zstd": zarr.codecs.ZstdCodec(), "gzip": zarr.codecs.GzipCodec()}
     path = stored(tmp_path / "a", chunks=(8, 60, 500), compressors=codecs[codec])
     assert cf.reduce(path, "max", decode="host") == wild().max()
@@ -122,7 +124,9 @@ def test_what_the_host_decodes_is_not_fed(owned: WorkerDevice, tmp_path: Path, c
     assert counted["decoded"]
 
 
-def test_sources_that_are_one_are_fed_by_their_files(owned: WorkerDevice, tmp_path: Path, counted):
+def test_sources_that_are_one_are_fed_by_their_files(
+    worker_device: WorkerDevice, tmp_path: Path, counted
+):
     paths = [stored(tmp_path / name, chunks=(8, 60, 500)) for name in "abc"]
     joined = cf.concatenate(paths)
     whole = np.concatenate([wild()] * 3)
@@ -132,7 +136,7 @@ def test_sources_that_are_one_are_fed_by_their_files(owned: WorkerDevice, tmp_pa
     assert counted["fed"]
 
 
-def test_chunks_that_are_not_stored_are_fill(owned: WorkerDevice, tmp_path: Path, counted):
+def test_chunks_that_are_not_stored_are_fill(worker_device: WorkerDevice, tmp_path: Path, counted):
     path = stored(tmp_path / "a", chunks=(8, 20, 500), fill_value=7)
     (path / "c" / "2" / "1" / "0").unlink()
     values = wild()
@@ -143,7 +147,7 @@ def test_chunks_that_are_not_stored_are_fill(owned: WorkerDevice, tmp_path: Path
 
 @pytest.mark.parametrize("do", ["cut", "longer", "empty", "a folder"])
 def test_a_damaged_chunk_is_told_as_ever_or_left_out(
-    owned: WorkerDevice, tmp_path: Path, counted, do: str
+    worker_device: WorkerDevice, tmp_path: Path, counted, do: str
 ):
     path = stored(tmp_path / "a", chunks=(8, 60, 500))
     chunk = path / "c" / "2" / "0" / "0"
@@ -168,7 +172,7 @@ def test_a_damaged_chunk_is_told_as_ever_or_left_out(
 
 @pytest.mark.parametrize("how", ["written later", "gone"])
 def test_a_chunk_that_changes_under_way_ends_the_run(
-    owned: WorkerDevice, tmp_path: Path, monkeypatch, how: str
+    worker_device: WorkerDevice, tmp_path: Path, monkeypatch, how: str
 ):
     path = stored(tmp_path / "a", chunks=(8, 60, 500))
     chunk, fed, done = path / "c" / "3" / "0" / "0", FedBuffer.feed_from_files, []
@@ -190,7 +194,9 @@ def test_a_chunk_that_changes_under_way_ends_the_run(
         cf.reduce(path)
 
 
-def test_two_sources_are_fed_each_by_its_files(owned: WorkerDevice, tmp_path: Path, counted):
+def test_two_sources_are_fed_each_by_its_files(
+    worker_device: WorkerDevice, tmp_path: Path, counted
+):
     one, other = (stored(tmp_path / name, chunks=(8, 60, 500)) for name in "ab")
     assert cf.reduce((one, other), "max_abs_diff") == 0
     assert counted["fed"] % 2 == 0
@@ -199,7 +205,7 @@ def test_two_sources_are_fed_each_by_its_files(owned: WorkerDevice, tmp_path: Pa
 
 @pytest.mark.parametrize("how", ["written later", "cut"])
 def test_a_file_of_hdf5_that_changes_under_way_ends_the_run(
-    owned: WorkerDevice, tmp_path: Path, monkeypatch, how: str
+    worker_device: WorkerDevice, tmp_path: Path, monkeypatch, how: str
 ):
     path, fed, answers = stored(tmp_path / "a.h5"), FedBuffer.feed_from_files, []
 
@@ -226,7 +232,7 @@ def linked(path: Path) -> Path:
 
 
 def test_a_linked_dataset_of_hdf5_is_fed_by_the_file_that_it_is_in(
-    owned: WorkerDevice, tmp_path: Path, counted
+    worker_device: WorkerDevice, tmp_path: Path, counted
 ):
     assert cf.reduce(linked(tmp_path / "a.h5"), "max") == wild().max()
     assert counted["fed"]
@@ -280,7 +286,7 @@ def behind_a_user_block(file: h5py.File) -> None:
     ],
 )
 def test_what_a_file_of_hdf5_has_in_another_way_is_read_by_hdf5(
-    owned: WorkerDevice, tmp_path: Path, counted, make
+    worker_device: WorkerDevice, tmp_path: Path, counted, make
 ):
     path = tmp_path / "a.h5"
     with h5py.File(path, "w", userblock_size=512 if make is behind_a_user_block else 0) as file:
@@ -310,7 +316,7 @@ def shorter_than_its_axis(path: Path) -> None:
 
 @pytest.mark.parametrize("make", [never_written, shorter_than_its_axis])
 def test_what_a_file_of_hdf5_does_not_have_is_fill(
-    owned: WorkerDevice, tmp_path: Path, counted, monkeypatch, make
+    worker_device: WorkerDevice, tmp_path: Path, counted, monkeypatch, make
 ):
     monkeypatch.setattr(h5_source, "MOST_LISTED", 0)
     make(tmp_path / "a.h5")
@@ -323,7 +329,7 @@ def test_what_a_file_of_hdf5_does_not_have_is_fill(
 
 
 def test_what_this_process_has_open_to_write_is_read_by_hdf5(
-    owned: WorkerDevice, tmp_path: Path, counted
+    worker_device: WorkerDevice, tmp_path: Path, counted
 ):
     path = stored(tmp_path / "a.h5")
     with h5py.File(path.parent, "r+") as file:
@@ -332,7 +338,9 @@ def test_what_this_process_has_open_to_write_is_read_by_hdf5(
     assert not counted["fed"]
 
 
-def test_what_a_writer_may_go_on_with_is_read_by_hdf5(owned: WorkerDevice, tmp_path: Path, counted):
+def test_what_a_writer_may_go_on_with_is_read_by_hdf5(
+    worker_device: WorkerDevice, tmp_path: Path, counted
+):
     path = stored(tmp_path / "a.h5", chunks=(8, 60, 500))
     with h5py.File(path.parent, swmr=True) as file:
         assert cf.reduce(file["a"], "max") == wild().max()

@@ -241,11 +241,15 @@ def test_reductions_of_every_make_go_to_workers(op: str, dtype: str, client: Cli
 def test_a_worker_without_device_says_so(path: str, client: Client):
     def lose(dask_worker: Any) -> Any:
         plugin = dask_worker.plugins[PLUGIN]
-        plugin.failure, plugin.kept, plugin.owned = "it was lost", plugin.owned, None
+        plugin.failure, plugin.kept, plugin.worker_device = (
+            "it was lost",
+            plugin.worker_device,
+            None,
+        )
 
     def find(dask_worker: Any) -> Any:
         plugin = dask_worker.plugins[PLUGIN]
-        plugin.owned = plugin.kept
+        plugin.worker_device = plugin.kept
 
     lazy = cf.reduce(path, compute=False, client=client)
     client.run(lose)

@@ -23,8 +23,9 @@ from chunkfold.planning import blocks, rules
 from chunkfold.reading import readers
 from chunkfold.running import backend
 from chunkfold.sources.zarr_source import ZarrSource
-from chunkfold.worker import per_thread, thread_fold, totals, worker_device
+from chunkfold.worker import per_thread, thread_fold, totals
 from chunkfold.worker.thread_fold import FoldInTurn, ThreadFold
+from chunkfold.worker.worker_device import process_device
 
 SHAPE, CHUNKS = (40, 60, 50), (8, 60, 50)
 OPS = ["sum", "std", "max"]
@@ -36,9 +37,9 @@ def _small_pieces(monkeypatch, device):
     monkeypatch.setattr(per_thread, "PIECE_BYTES", 3 * 60 * 50 * 4)
     monkeypatch.setattr(per_thread, "FOLD_BYTES", 3 * 60 * 50 * 4)  # of which CHUNKS is no part
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (1 << 20, 1 << 20))
-    owned = worker_device.process_device(device.spec)
-    monkeypatch.setattr(owned, "readers", 2)
-    monkeypatch.setattr(backend, "process_device", lambda _: owned)
+    worker_device = process_device(device.spec)
+    monkeypatch.setattr(worker_device, "readers", 2)
+    monkeypatch.setattr(backend, "process_device", lambda _: worker_device)
     monkeypatch.setattr("chunkfold.planning.planner.LEAF_BYTES", 40_000)
 
 
@@ -232,9 +233,9 @@ def test_others_go_through_the_ring(tmp_path: Path, ran, layout: dict, given: di
 
 def test_many_readers_would_wait_for_each_other(tmp_path: Path, monkeypatch, device, ran):
     path = stored(tmp_path / "a", wild())
-    owned = worker_device.process_device(device.spec)
+    worker_device = process_device(device.spec)
     for count, many in ((per_thread.MOST_THREADS, 1), (per_thread.MOST_THREADS + 1, 0)):
-        monkeypatch.setattr(owned, "readers", count)
+        monkeypatch.setattr(worker_device, "readers", count)
         monkeypatch.setattr(per_thread, "PIECE_BYTES", 20_000)
         cf.reduce(path)
         assert len(ran) == many * count

@@ -77,9 +77,9 @@ def with_deadline(seconds: float, what: str, call: Callable[[], T]) -> T:
 
 
 def awaited(
-    future: Future[T], seconds: float, what: str, meanwhile: Callable[[], object] = lambda: None
+    future: Future[T], seconds: float, what: str, while_waiting: Callable[[], object] = lambda: None
 ) -> T:
-    """Wait for a call with a deadline, and do something else `meanwhile`, a few times a second.
+    """Wait for a call with a deadline, and call `while_waiting` a few times a second.
 
     Raises
     ------
@@ -94,6 +94,6 @@ def awaited(
             if future.done():
                 return future.result()  # or it raises its own
         log.update(waited)
-        meanwhile()
+        while_waiting()
     future.cancel()
     raise ClusterError(f"waited {seconds:.0f} s for {what} in vain")

@@ -63,8 +63,8 @@ class DeviceWorkers:
         self._avoided: set[str] = set()
         """Workers whose devices failed."""
 
-    def ask(self, meanwhile: Callable[[], object], codecs: Collection[str] = ()) -> Workers:
-        """Ask every worker for its device, and do something else `meanwhile`.
+    def ask(self, while_waiting: Callable[[], object], codecs: Collection[str] = ()) -> Workers:
+        """Ask every worker for its device, and call `while_waiting` a few times a second.
 
         One worker of each device with memory of its own is asked how fast it decodes some codecs.
 
@@ -77,7 +77,7 @@ class DeviceWorkers:
         """
         if self._client.status != "running":
             raise ClusterError(f"the client is {self._client.status}: connect it to a scheduler")
-        workers, answers = _until_some_answer()(self._ask, meanwhile)
+        workers, answers = _until_some_answer()(self._ask, while_waiting)
         found = {a: known for a, known in answers.items() if isinstance(known, tuple)}
         if not found:
             raise DeviceError(
@@ -91,14 +91,14 @@ class DeviceWorkers:
         devices, readers = zip(*found.values(), strict=True)
         self._several = len(found) > 1
         (_, neighbours), *_ = Counter(map(_host, found)).most_common(1)
-        rates = self._decode_rates(found, codecs, meanwhile)
+        rates = self._decode_rates(found, codecs, while_waiting)
         return Workers(devices, threads, max(readers), min(limits, default=None), neighbours, rates)
 
     def _decode_rates(
         self,
         found: Mapping[str, tuple[Device, int]],
         codecs: Collection[str],
-        meanwhile: Callable[[], object],
+        while_waiting: Callable[[], object],
     ) -> tuple[DecodeRates, ...]:
         """Return the rates of each device; none of those whose worker does not say."""
         if not codecs or any(device.unified_memory for device, _ in found.values()):
@@ -117,10 +117,10 @@ class DeviceWorkers:
         for one in asked:
             with contextlib.suppress(ClusterError):  # then they are not known
                 what = "the workers to measure how fast they decode"
-                answers += awaited(one, seconds, what, meanwhile).values()
+                answers += awaited(one, seconds, what, while_waiting).values()
         return tuple(rates for answer in answers if isinstance(answer, tuple) for rates in answer)
 
-    def _ask(self, meanwhile: Callable[[], object]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _ask(self, while_waiting: Callable[[], object]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Wait for a worker, and ask all there are; return them, and what they answer."""
         join, answer = wait_seconds("chunkfold.workers.join"), _answer()
         workers = self.joined_workers()
@@ -150,7 +150,7 @@ class DeviceWorkers:
         # One that is stopped is removed meanwhile, which ends the wait for it.
         seconds = wait_seconds("chunkfold.workers.silent") + answer
         return workers, awaited(
-            asked, seconds, "the workers' answer about their devices", meanwhile
+            asked, seconds, "the workers' answer about their devices", while_waiting
         )
 
     @contextlib.contextmanager

@@ -28,7 +28,7 @@ from chunkfold.worker.fold_block import Folded, fold_block
 from chunkfold.worker.totals import Watch
 from chunkfold.worker.worker_device import WorkerDevice, process_device
 
-Done = Callable[[object], None]
+OnOutcome = Callable[[object], None]
 """Told the outcome of a task: a handle of its result, or an exception."""
 
 
@@ -53,10 +53,10 @@ class Backend(Protocol):
     def start(self, work: Work, emit: OnEvent, cancelled: Callable[[], bool]) -> None:
         """Get ready for a run, or for the next read of one."""
 
-    def fold(self, block: Block, attempt: int, done: Done) -> object:
-        """Start a block; `done` is called from any thread. Returns what `release` takes."""
+    def fold(self, block: Block, attempt: int, on_outcome: OnOutcome) -> object:
+        """Start a block; `on_outcome` is called from any thread. Returns what `release` takes."""
 
-    def combine(self, parts: Sequence[object], attempt: int, done: Done) -> object:
+    def combine(self, parts: Sequence[object], attempt: int, on_outcome: OnOutcome) -> object:
         """Start a combine of what earlier tasks left; as `fold`.
 
         Its outcome is a `PartialsLostError` where these are to be made again.
@@ -71,7 +71,7 @@ class Backend(Protocol):
             If it is to be made again.
         """
 
-    def fetching(self, handle: object) -> Callable[[], Folded]:
+    def fetcher(self, handle: object) -> Callable[[], Folded]:
         """Return what brings a result, which stays where it is; others may release it meanwhile."""
 
     def release(self, handles: Sequence[object]) -> None:
@@ -130,12 +130,12 @@ class InProcess:
             self._tasks = ThreadPoolExecutor(self._worker_device.readers, "chunkfold-task")
             self._shared = TasksHere(work, self._tasks)
 
-    def fold(self, block: Block, attempt: int, done: Done) -> object:
+    def fold(self, block: Block, attempt: int, on_outcome: OnOutcome) -> object:
         """Fold it in a thread."""
         identity = self._worker_device.device.identity
         report = reporter(self._work.scan.run, block.number, attempt, "", identity, self._emit)
         watch = Watch(report, lambda: self._stopped.is_set() or self._cancelled())
-        return self._blocks.submit(_settle, done, partial(self._folded, block, watch))
+        return self._blocks.submit(_settle, on_outcome, partial(self._folded, block, watch))
 
     def _folded(self, block: Block, watch: Watch) -> Folded:
         if self._tasks is None:
@@ -155,11 +155,11 @@ class InProcess:
         self,
         parts: Sequence[object],
         attempt: int,  # noqa: ARG002 # there is no other
-        done: Done,
+        on_outcome: OnOutcome,
     ) -> object:
         """Combine them before returning."""
         folded = [part for part in parts if isinstance(part, Folded)]
-        _settle(done, partial(combine, self._worker_device, "", self._work, folded))
+        _settle(on_outcome, partial(combine, self._worker_device, "", self._work, folded))
         return None
 
     def gather(self, handle: object) -> Folded:
@@ -167,7 +167,7 @@ class InProcess:
         assert isinstance(handle, Folded)
         return handle
 
-    def fetching(self, handle: object) -> Callable[[], Folded]:
+    def fetcher(self, handle: object) -> Callable[[], Folded]:
         """Return what returns it."""
         return partial(self.gather, handle)
 
@@ -204,8 +204,8 @@ class InProcess:
             self._tasks = None
 
 
-def _settle(done: Done, task: Callable[[], Folded]) -> None:
+def _settle(on_outcome: OnOutcome, task: Callable[[], Folded]) -> None:
     try:
-        done(task())
+        on_outcome(task())
     except BaseException as error:  # noqa: BLE001 # whatever it is, the block scheduler decides
-        done(error)
+        on_outcome(error)

@@ -19,7 +19,7 @@ from chunkfold.events import BlockProgress, BlocksCombined, Event, OnEvent, Work
 from chunkfold.planning.blocks import TileRange, Tree
 from chunkfold.planning.plan import Plan
 from chunkfold.running.attempt_counts import AttemptCounts
-from chunkfold.running.backend import Backend, Done, PartialsLostError
+from chunkfold.running.backend import Backend, OnOutcome, PartialsLostError
 from chunkfold.running.kept_blocks import KeptBlocks
 from chunkfold.running.progress_watch import POLL_S, ProgressWatch
 from chunkfold.running.stragglers import Stragglers
@@ -134,7 +134,7 @@ class BlockScheduler:
             self._folding += 1
             self._begin(node, partial(self._backend.fold, self._plan.sent(block)))
 
-    def _begin(self, node: TreeNode, start: Callable[[int, Done], object]) -> None:
+    def _begin(self, node: TreeNode, start: Callable[[int, OnOutcome], object]) -> None:
         if not node.level:
             self._stragglers.began(node, self._progress.now())
         number = self._numbers.setdefault(node, 0)
@@ -203,7 +203,7 @@ class BlockScheduler:
 
     def _keep(self, node: TreeNode, outcome: object) -> None:
         if self._kept is not None and not node.level and not self._plan.request.staged:
-            self._kept.keep(self._blocks[node], self._backend.fetching(outcome))
+            self._kept.keep(self._blocks[node], self._backend.fetcher(outcome))
 
     def _keep_ended(self) -> None:
         """Keep blocks that end just now, too: nobody else looks at their outcomes any more."""

@@ -25,7 +25,7 @@ from chunkfold.planning.blocks import Block
 from chunkfold.planning.work import Work
 from chunkfold.planning.workers import Workers
 from chunkfold.running import sending
-from chunkfold.running.backend import Done, PartialsLostError
+from chunkfold.running.backend import OnOutcome, PartialsLostError
 from chunkfold.running.sent_tasks import SentTasks, is_gone, of_combine, outcome_of
 from chunkfold.running.shared_tasks import TasksThere
 from chunkfold.settings import wait_seconds
@@ -97,7 +97,7 @@ class OnCluster:
             self._shared.stop()
         self._shared = None if work.scan.tasks is None else TasksThere(work, self._client)
         self._constants = None
-        if work.constants.nbytes > sending.WITHIN_BYTES:
+        if work.constants.nbytes > sending.INLINE_BYTES:
             self._work = self._work.without_constants()
             # A task, not data that is scattered: Dask makes it again where a worker is lost. Dask
             # need not warn of its size: it is bounded.
@@ -106,78 +106,74 @@ class OnCluster:
                 packed = work.constants.packed()
                 self._constants = self.submit(_ignored, name, constants_task, packed)
 
-    def fold(self, block: Block, attempt: int, done: Done) -> object:
+    def fold(self, block: Block, attempt: int, on_outcome: OnOutcome) -> object:
         """Submit a block."""
         key = f"fold-{block.number}-{self._work.scan.run}-{attempt}"
         data = self._whole.data_of(block)
-        results, sent = None, sending.sent_ahead(self._client, data, self._look_after_a_block)
+        results, sent = None, sending.scatter_if_large(self._client, data, self._look_after_a_block)
         if isinstance(sent, Future):
-            done = partial(self._let_go_of, sent, done)
+            on_outcome = partial(self._let_go_of, sent, on_outcome)
         if self._shared is not None and data is not None:
             results = self._shared.before(block.number, data.tasks.inputs, lambda: None)
             self._newest[block.number] = attempt
-            done = partial(self._folded, block.number, attempt, done)
-        if sending.leaves_little(self._whole, block):
-            done = partial(self._bring, done)
-        future = self.submit(
-            done,
-            key,
-            block_task,
-            self._work,
-            block,
-            attempt,
-            self._topic,
-            self._constants,
-            sent,
-            results,
-        )
-        return self._replaceable(future, done)
+            on_outcome = partial(self._folded, block.number, attempt, on_outcome)
+        if sending.partials_will_be_small(self._whole, block):
+            on_outcome = partial(self._gather_then, on_outcome)
+        given = (self._work, block, attempt, self._topic, self._constants, sent, results)
+        future = self.submit(on_outcome, key, block_task, *given)
+        return self._replaceable(future, on_outcome)
 
     def _look_after_a_block(self) -> None:
         self._gone |= self.watch().removed
 
-    def _folded(self, number: int, attempt: int, done: Done, outcome: object) -> None:
+    def _folded(self, number: int, attempt: int, on_outcome: OnOutcome, outcome: object) -> None:
         """Release shared results that no block needs any more, except those of a later attempt."""
         if not isinstance(outcome, BaseException) and self._newest[number] == attempt:
             assert self._shared is not None
             self._shared.done(number)
-        done(outcome)
+        on_outcome(outcome)
 
-    def _let_go_of(self, data: Any, done: Done, outcome: object) -> None:
+    def _let_go_of(self, data: Any, on_outcome: OnOutcome, outcome: object) -> None:
         """Release the data that were sent ahead; if a worker lost them, the task is repeated."""
         if isinstance(outcome, CancelledError) and data.status in ("lost", "cancelled"):
             outcome = WorkerStoppedError("a worker was lost with the data of a block", "")
         data.release()
-        done(outcome)
+        on_outcome(outcome)
 
-    def combine(self, parts: Sequence[object], attempt: int, done: Done) -> object:
+    def combine(self, parts: Sequence[object], attempt: int, on_outcome: OnOutcome) -> object:
         """Submit a combine; it runs where the partials are, or they go to it."""
         # Before blocks that wait on a worker: partials take memory until they are combined.
         key, sent = f"combine-{self._work.scan.run}-{attempt}", list[object]()
-        if all(isinstance(part, Folded) and sending.is_small(part) for part in parts):
-            done = partial(self._bring, done)
+        if all(isinstance(part, Folded) and sending.partials_are_small(part) for part in parts):
+            on_outcome = partial(self._gather_then, on_outcome)
         for part in parts:
-            sent.append(sending.combine_input(self._client, part, self._look_after_a_block))
-            if sent[-1] is not part:
-                done = partial(self._let_go_of, sent[-1], done)
-        done = partial(self._combined, parts, done)
-        future = self.submit(done, key, combine_task, self._work, *sent, priority=1)
-        return self._replaceable(future, done)
+            given = sending.scatter_partial_if_large(self._client, part, self._look_after_a_block)
+            sent.append(given)
+            if given is not part:
+                on_outcome = partial(self._let_go_of, given, on_outcome)
+        on_outcome = partial(self._combined, parts, on_outcome)
+        future = self.submit(on_outcome, key, combine_task, self._work, *sent, priority=1)
+        return self._replaceable(future, on_outcome)
 
-    def _bring(self, done: Done, outcome: object) -> None:
-        sending.bring(self._client, outcome, done, self.release)
+    def _gather_then(self, on_outcome: OnOutcome, outcome: object) -> None:
+        sending.gather_then(self._client, outcome, on_outcome, self.release)
 
-    def _combined(self, parts: Sequence[Any], done: Done, outcome: object) -> None:
-        done(of_combine(parts, outcome))
+    def _combined(self, parts: Sequence[Any], on_outcome: OnOutcome, outcome: object) -> None:
+        on_outcome(of_combine(parts, outcome))
 
-    def _replaceable(self, future: Any, done: Done) -> object:
-        self._sent.add(future.key, done)
+    def _replaceable(self, future: Any, on_outcome: OnOutcome) -> object:
+        self._sent.add(future.key, on_outcome)
         return future
 
     def submit(
-        self, done: Done, name: str, task: Callable[..., Any], *args: Any, priority: int = 0
+        self,
+        on_outcome: OnOutcome,
+        name: str,
+        task: Callable[..., Any],
+        *args: Any,
+        priority: int = 0,
     ) -> Any:
-        """Submit any task; `done` is told its future, or why it has no result.
+        """Submit any task; `on_outcome` is told its future, or why it has no result.
 
         Returns the future. Of a worker that is stopped, Dask itself takes such a task to another.
         """
@@ -195,7 +191,7 @@ class OnCluster:
                 resources=self._workers.resources or None,
             )
         self._futures.add(future)
-        future.add_done_callback(lambda settled: done(outcome_of(settled, self._client)))
+        future.add_done_callback(lambda settled: on_outcome(outcome_of(settled, self._client)))
         return future
 
     def gather(self, handle: object) -> Folded:
@@ -218,9 +214,9 @@ class OnCluster:
         assert isinstance(folded, Folded)
         return folded
 
-    def fetching(self, handle: object) -> Callable[[], Folded]:
+    def fetcher(self, handle: object) -> Callable[[], Folded]:
         """Return what brings a result, under a handle of its own."""
-        return sending.fetching(self._client, handle)
+        return sending.fetcher(self._client, handle)
 
     def _look_after_a_root(self) -> None:
         watched, timeout = self.watch(), wait_seconds("chunkfold.no-workers-timeout")

@@ -14,21 +14,21 @@ from chunkfold.deadline import awaited, in_background
 from chunkfold.errors import ClusterError, WorkerStoppedError
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.work import BlockData, Work
-from chunkfold.running.backend import Done
+from chunkfold.running.backend import OnOutcome
 from chunkfold.running.sent_tasks import outcome_of
 from chunkfold.settings import wait_seconds
 from chunkfold.worker.fold_block import Folded
 
-WITHIN_BYTES = 64 << 10
+INLINE_BYTES = 64 << 10
 """Most of keys, weights and masks, or of what a block brings, that travels within a task: more
 of it goes to a worker ahead."""
 
-BROUGHT_BYTES = 128 << 10
+GATHER_BYTES = 128 << 10
 """The client brings partials of a block up to this size at once, so that no worker's death loses
 them. Combines get them within their tasks, which pass through the scheduler."""
 
 
-def leaves_little(work: Work, block: Block) -> bool:
+def partials_will_be_small(work: Work, block: Block) -> bool:
     """Return whether the partials of a block are small enough to bring at once.
 
     Other questions have tiles of their own: a block may meet all of them.
@@ -36,102 +36,106 @@ def leaves_little(work: Work, block: Block) -> bool:
     others = sum(one.accumulator.nbytes * one.groups * one.layout.outputs for one in work.secondary)
     question = work.first
     each = question.accumulator.nbytes * question.groups
-    room, tiles = BROUGHT_BYTES - others, range(*block.tiles)
+    room, tiles = GATHER_BYTES - others, range(*block.tiles)
     if each * len(tiles) > room:  # each tile has an output: many of them need not be looked at
         return False
     return each * sum(map(question.layout.tile_outputs, tiles)) <= room
 
 
-def bring(
+def gather_then(
     client: Client,
     outcome: object,
-    done: Done,
+    on_outcome: OnOutcome,
     release: Callable[[Sequence[object]], None],
 ) -> None:
-    """Bring the partial that a task has left, in the background; pass on what else its outcome is.
+    """Gather the partial that a task has left, in the background; then call `on_outcome` with it.
 
-    It comes by way of the scheduler, which notices a worker that has stopped. A partial that cannot
-    be brought stays a future, for who needs it.
+    Any other outcome of a task is passed on as it is.
+
+    The partial comes by way of the scheduler, which notices a worker that has stopped. One that
+    cannot be gathered stays a future, for who needs it.
     """
     if not isinstance(outcome, Future):
-        done(outcome)
+        on_outcome(outcome)
         return
     future: Future[Any] = outcome
-    bringing = in_background(lambda: client.gather(future, direct=False))
+    gathering = in_background(lambda: client.gather(future, direct=False))
 
-    def brought(_: object) -> None:
-        if bringing.exception() is None:
+    def gathered(_: object) -> None:
+        if gathering.exception() is None:
             release([future])
-            done(bringing.result())
+            on_outcome(gathering.result())
         else:
             lost = outcome_of(future, client)
             if isinstance(lost, WorkerStoppedError):
                 lost.planned = True  # its task had ended, and left little: it killed nobody
-            done(lost)
+            on_outcome(lost)
 
-    bringing.add_done_callback(brought)
+    gathering.add_done_callback(gathered)
 
 
-def fetching(client: Client, handle: object) -> Callable[[], Folded]:
-    """Return what brings a partial, which stays on its worker if it is there."""
+def fetcher(client: Client, handle: object) -> Callable[[], Folded]:
+    """Return a function that fetches a partial, which stays on its worker if it is there."""
     if isinstance(handle, Folded):
         return lambda: handle
     assert isinstance(handle, Future)
     own: Future[Any] = Future(handle.key, client)
 
-    def bring() -> Folded:
+    def fetch() -> Folded:
         try:
-            bringing = in_background(lambda: client.gather(own, direct=False))
-            found = awaited(bringing, wait_seconds("chunkfold.run.gather"), "a block's partial")
+            gathering = in_background(lambda: client.gather(own, direct=False))
+            found = awaited(gathering, wait_seconds("chunkfold.run.gather"), "a block's partial")
             assert isinstance(found, Folded)
             return found
         finally:
             own.release()
 
-    return bring
+    return fetch
 
 
-def sent_ahead(
-    client: Client, data: BlockData | None, meanwhile: Callable[[], None]
+def scatter_if_large(
+    client: Client, data: BlockData | None, while_waiting: Callable[[], None]
 ) -> BlockData | Future[Any] | None:
     """Return the data of a block as its task is given them: much is a future.
 
-    Something else is done `meanwhile`, a few times a second.
+    `while_waiting` is called a few times a second, until they are there.
 
     Raises
     ------
     ClusterError
         If they reach no worker.
     """
-    if data is None or _pickled_bytes(data) <= WITHIN_BYTES:
+    if data is None or _pickled_bytes(data) <= INLINE_BYTES:
         return data
-    return _scattered(client, data, meanwhile)
+    return _scattered(client, data, while_waiting)
 
 
-def is_small(folded: Folded) -> bool:
+def partials_are_small(folded: Folded) -> bool:
     """Return True for partials that the client may have, and that combines get in their tasks."""
     several = (*folded.partials, *(p for one in folded.secondary for p in one.values()))
-    return sum(one.nbytes for one in several) <= BROUGHT_BYTES
+    return sum(one.nbytes for one in several) <= GATHER_BYTES
 
 
-def combine_input(client: Client, part: object, meanwhile: Callable[[], None]) -> object:
+def scatter_partial_if_large(
+    client: Client, part: object, while_waiting: Callable[[], None]
+) -> object:
     """Return a partial as a combine's task is given it; a large one that is here is a future.
 
-    Parameters and what is raised are those of `sent_ahead`.
+    Parameters and what is raised are those of `scatter_if_large`.
     """
-    if not isinstance(part, Folded) or is_small(part):
+    if not isinstance(part, Folded) or partials_are_small(part):
         return part
-    return _scattered(client, part, meanwhile)
+    return _scattered(client, part, while_waiting)
 
 
-def _scattered(client: Client, data: object, meanwhile: Callable[[], None]) -> Future[Any]:
+def _scattered(client: Client, data: object, while_waiting: Callable[[], None]) -> Future[Any]:
     """Send data to a worker."""
 
     def scattered() -> Future[Any]:
         sending = in_background(lambda: client.scatter([data], hash=False)[0])
         seconds = wait_seconds("chunkfold.run.gather")
         what = "data to reach a worker"
-        future: Future[Any] = awaited(sending, seconds, what, meanwhile)
+        future: Future[Any] = awaited(sending, seconds, what, while_waiting)
         return future
 
     # Of a worker that dies as it is sent them Dask tells as of any connection.

@@ -15,7 +15,7 @@ from distributed.scheduler import KilledWorker
 
 from chunkfold.cluster.scheduler_calls import STOPPED
 from chunkfold.errors import CancelledError, ClusterError, DeviceError, WorkerStoppedError
-from chunkfold.running.backend import Done, PartialsLostError
+from chunkfold.running.backend import OnOutcome, PartialsLostError
 from chunkfold.settings import wait_seconds
 
 
@@ -23,11 +23,11 @@ class SentTasks:
     """Callbacks for the outcomes of submitted tasks, by their keys."""
 
     def __init__(self) -> None:
-        self._sent: dict[str, Done] = {}
+        self._sent: dict[str, OnOutcome] = {}
 
-    def add(self, key: str, done: Done) -> None:
+    def add(self, key: str, on_outcome: OnOutcome) -> None:
         """Remember a task that was submitted."""
-        self._sent[key] = done
+        self._sent[key] = on_outcome
 
     def drop(self, keys: Iterable[str]) -> None:
         """Forget tasks that nobody waits for any more."""
@@ -36,8 +36,8 @@ class SentTasks:
 
     def give_up(self, key: str, error: WorkerStoppedError) -> None:
         """End an attempt, if the task is one's."""
-        if (done := self._sent.get(key)) is not None:
-            done(error)
+        if (on_outcome := self._sent.get(key)) is not None:
+            on_outcome(error)
 
     def worker_removed(self, told: Mapping[str, Any]) -> None:
         """Give up the tasks of a worker that the scheduler has removed, by its event."""

@@ -170,8 +170,8 @@ def test_several_workers_make_one_answer(tmp_path: Path, monkeypatch: pytest.Mon
         cf.LocalOpenCLCluster(workers_of(DEVICES[0], 2), dashboard_address=None) as made,
         connect(made.scheduler_address) as client,
     ):
-        for most in (sending.WITHIN_BYTES, 8):
-            monkeypatch.setattr(sending, "WITHIN_BYTES", most)
+        for most in (sending.INLINE_BYTES, 8):
+            monkeypatch.setattr(sending, "INLINE_BYTES", most)
             run = cf.submit(tmp_path / "a.zarr", "sum", axis=0, by=months, client=client)
             same(run.result(), grouped("sum", array, months, (0,), 0))
             assert len(run.plan.blocks) > 2

@@ -21,7 +21,7 @@ from chunkfold.cluster.joining import connect
 from chunkfold.errors import WorkerStoppedError
 from chunkfold.planning.blocks import Block
 from chunkfold.running import ready
-from chunkfold.running.backend import Done, InProcess
+from chunkfold.running.backend import InProcess, OnOutcome
 from tests.stops import (
     FIRST,
     SOON,
@@ -74,12 +74,12 @@ class Twice(InProcess):
         super().__init__()
         self.numbers: list[int] = []
 
-    def fold(self, block: Block, attempt: int, done: Done) -> object:
+    def fold(self, block: Block, attempt: int, on_outcome: OnOutcome) -> object:
         if block.number == 0:
             self.numbers.append(attempt)
         if block.number == 0 and attempt == 0:
-            done(WorkerStoppedError("stopped", "w"))
-        return super().fold(block, attempt, done)
+            on_outcome(WorkerStoppedError("stopped", "w"))
+        return super().fold(block, attempt, on_outcome)
 
 
 def test_what_an_earlier_attempt_brings_is_dropped_and_counted(tmp_path: Path, monkeypatch):

@@ -164,9 +164,9 @@ def test_what_is_not_stored_is_weighed_too(tmp_path: Path):
     assert got == exactly(values, weights, None)
 
 
-@pytest.mark.parametrize("most", [8, sending.WITHIN_BYTES])
+@pytest.mark.parametrize("most", [8, sending.INLINE_BYTES])
 def test_workers_give_the_same_bits(tmp_path: Path, monkeypatch, client: Client, most: int):
-    monkeypatch.setattr(sending, "WITHIN_BYTES", most)
+    monkeypatch.setattr(sending, "INLINE_BYTES", most)
     values, weights = data("float64"), np.random.default_rng(3).random((5, 8))
     given: dict[str, Any] = {"axis": 0, "weights": weights, "where": MASKS["all"]}
     path = stored(tmp_path, values)

@@ -13,7 +13,7 @@ import chunkfold as cf
 from chunkfold.planning import blocks, planner
 from chunkfold.planning.blocks import Block
 from chunkfold.running import ready
-from chunkfold.running.backend import Done, InProcess, PartialsLostError
+from chunkfold.running.backend import InProcess, OnOutcome, PartialsLostError
 from chunkfold.worker.fold_block import Folded
 
 pytestmark = pytest.mark.unoptimised
@@ -28,16 +28,16 @@ class Loses(InProcess):
         self.folded = Counter[int]()
         self._losses, self._roots, self._combines = losses, roots, itertools.count()
 
-    def fold(self, block: Block, attempt: int, done: Done) -> object:
+    def fold(self, block: Block, attempt: int, on_outcome: OnOutcome) -> object:
         assert attempt == self.folded[block.number]
         self.folded[block.number] += 1
-        return super().fold(block, attempt, done)
+        return super().fold(block, attempt, on_outcome)
 
-    def combine(self, parts: Sequence[object], attempt: int, done: Done) -> object:
+    def combine(self, parts: Sequence[object], attempt: int, on_outcome: OnOutcome) -> object:
         lost = parts[self._losses.get(next(self._combines), slice(0))]
         if lost:
-            return done(PartialsLostError(lost))
-        return super().combine(parts, attempt, done)
+            return on_outcome(PartialsLostError(lost))
+        return super().combine(parts, attempt, on_outcome)
 
     def gather(self, handle: object) -> Folded:
         if self._roots:

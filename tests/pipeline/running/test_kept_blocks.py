@@ -414,7 +414,7 @@ def test_large_partials_are_kept_and_found_on_a_cluster(
 ):
     """They stay on workers, and go to combines by way of one."""
     client.wait_for_workers(2, timeout=60)
-    monkeypatch.setattr("chunkfold.running.sending.BROUGHT_BYTES", 100)
+    monkeypatch.setattr("chunkfold.running.sending.GATHER_BYTES", 100)
     for known in (False, True):
         run = cf.submit(source, "mean", axis=0, ledger=tmp_path / "l", client=client)
         assert_same(run.result(200), cf.reduce(source, "mean", axis=0))

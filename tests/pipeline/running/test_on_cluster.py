@@ -32,7 +32,7 @@ def _ahead(a_row_each: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Send data of blocks ahead; combine all at once."""
     monkeypatch.setattr(blocks, "TO_PARTIAL", 0)
     monkeypatch.setattr(blocks, "FAN_IN", (64, 64))
-    monkeypatch.setattr(sending, "WITHIN_BYTES", 100)
+    monkeypatch.setattr(sending, "INLINE_BYTES", 100)
 
 
 @pytest.mark.parametrize("made", ["by the client", "by Dask"])
@@ -53,7 +53,7 @@ def test_partials_of_data_that_the_client_brought_are_made_again(
             killed.append(event.worker)
             os.kill(pids[event.worker], signal.SIGKILL)
 
-    monkeypatch.setattr(sending, "BROUGHT_BYTES", 0)
+    monkeypatch.setattr(sending, "GATHER_BYTES", 0)
     run = cf.submit(source, "max", client=client, on_event=kill)
     assert run.result(120) == wanted
     assert killed
@@ -103,7 +103,7 @@ def test_a_root_that_is_lost_as_it_is_fetched_is_made_again(
                 time.sleep(0.01)
         return gather(self, handle)
 
-    monkeypatch.setattr(sending, "BROUGHT_BYTES", 0)
+    monkeypatch.setattr(sending, "GATHER_BYTES", 0)
     monkeypatch.setattr(on_cluster.OnCluster, "gather", lose)
     run = cf.submit(Rows(VALUES), "max", client=client)
     assert run.result(120) == VALUES.max()
@@ -117,22 +117,22 @@ def test_a_worker_that_stops_as_its_partial_is_brought_is_given_up(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ):
     client.wait_for_workers(2)
-    pids, bring, stopped = client.run(os.getpid), sending.bring, list[int]()
+    pids, gather_then, stopped = client.run(os.getpid), sending.gather_then, list[int]()
 
     def stop(of: Client, outcome: Any, *given: Any) -> None:
         def then() -> None:
             ((worker, *_),) = of.who_has([outcome]).values()
             os.kill(pids[worker], signal.SIGSTOP)
             stopped.append(pids[worker])
-            bring(of, outcome, *given)
+            gather_then(of, outcome, *given)
 
         if stopped or not isinstance(outcome, Future):
-            bring(of, outcome, *given)
+            gather_then(of, outcome, *given)
         else:  # who_has waits for the loop, whose thread calls this
             stopped.append(0)
             threading.Thread(target=then).start()
 
-    monkeypatch.setattr(sending, "bring", stop)
+    monkeypatch.setattr(sending, "gather_then", stop)
     waits = {"chunkfold.workers.silent": 4.0, "chunkfold.workers.ask": 0.3}
     try:
         with dask.config.set(waits):

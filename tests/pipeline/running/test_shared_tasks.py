@@ -145,7 +145,7 @@ def test_futures_among_arguments_are_dependencies(client: Client):
 def test_values_in_a_graph_go_to_workers_block_by_block(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("chunkfold.running.sending.WITHIN_BYTES", 100)
+    monkeypatch.setattr("chunkfold.running.sending.INLINE_BYTES", 100)
     assert cf.reduce(da.from_array(VALUES, chunks=CHUNKS), "max") == VALUES.max()
     assert not left(client)
 

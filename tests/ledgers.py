@@ -45,7 +45,7 @@ def small_blocks(patch: pytest.MonkeyPatch, leaf: int, block: tuple[int, int]) -
     patch.setattr(planner, "LEAF_BYTES", leaf)
     for module in (blocks, spans):
         patch.setattr(module, "BLOCK_BYTES", block)
-    patch.setattr(spans, "TO_PARTIAL", 1)
+    patch.setattr(spans, "BLOCK_PER_PARTIAL", 1)
 
 
 def asked(source: Any, op: Any, ledger: Path, **options: Any) -> Run:

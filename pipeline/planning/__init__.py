@@ -1,1 +1,4 @@
-"""Plan a reduction before it starts: pure functions, and the plan that they make."""
+"""Check options, open sources and plan a run; and the values that tasks carry (Work, Folding).
+
+Touches no device and no cluster.
+"""

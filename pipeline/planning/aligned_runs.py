@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from chunkfold.grid import Axis
-from chunkfold.planning.blocks import TileRange
+from chunkfold.planning.blocks import Range
 from chunkfold.planning.layout import Layout
 
 
@@ -64,7 +64,7 @@ class RunGrid:
         alone = tuple(0 if size == 1 else 1 for size in self.shape[:along])
         return (*alone, cells, *[0] * (len(self.shape) - along - 1))[: len(self.shape)]
 
-    def runs(self, length: int) -> Iterator[TileRange]:
+    def runs(self, length: int) -> Iterator[Range]:
         """Yield the runs of a length, ascending.
 
         >>> list(RunGrid((10,), (2,)).runs(4)), list(RunGrid((2, 3), (0, 0)).runs(2))
@@ -78,13 +78,13 @@ class RunGrid:
             for at in range(-offset % cells, size - cells + 1, cells):
                 yield outer + at * behind, outer + (at + cells) * behind
 
-    def filled(self, known: Iterable[TileRange], longest: int) -> list[TileRange]:
+    def filled(self, known: Iterable[Range], longest: int) -> list[Range]:
         """Return known runs, and between them others of at most a length.
 
         >>> RunGrid((11,), (0,)).filled([(4, 8)], 4)
         [(0, 4), (4, 8), (8, 10), (10, 11)]
         """
-        made, at = list[TileRange](), 0
+        made, at = list[Range](), 0
         lengths = [one for one in reversed(self.lengths) if one <= longest]
         for begin, end in [*sorted(known), (self.count, self.count)]:
             while at < begin:

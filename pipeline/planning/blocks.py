@@ -12,13 +12,13 @@ import numpy as np
 BLOCK_BYTES = (32 << 20, 1 << 30)
 """Least and most decoded bytes of a block: about a second of work."""
 DATA_BYTES = 64 << 20
-"""Most of a block that brings what it reads: a client and a worker hold it."""
+"""Most decoded bytes of a block that brings what it reads: a client and a worker hold it."""
 RESULT_BYTES = 32 << 20
-"""Most results of a block, where these leave as they come."""
-TO_PARTIAL, LARGEST_BYTES = 128, 4 << 30
-"""Blocks that leave much are larger: as many times what they leave, but no larger than this."""
+"""Most bytes of a block's results, where these are written as they come."""
+BLOCK_PER_PARTIAL, MOST_BLOCK_BYTES = 128, 4 << 30
+"""Blocks with large partials are larger: so many times their partial, but no larger than this."""
 MOST_IDLE = 0.1
-"""The part of workers' turns, at most, that are left without a tile where tiles are whole."""
+"""Most worker slots that may stay empty in the last round, as a share of all tiles."""
 BLOCKS_PER_WORKER = 4
 """Blocks for each worker where work is small, so that several workers end together."""
 
@@ -37,7 +37,7 @@ class Block:
     """By tile, part and input: the bytes of each object that the leaf touches, in C order, 0 where
     none is stored, packed by zlib. Leaves of which nothing is stored have no entry, nor have those
     whose objects all have the size that the run's terms name."""
-    passed: bytes = b""
+    unneeded: bytes = b""
     """As `unstored`: 1 where a leaf need not be read."""
     entries: tuple[str, ...] = ()
     """Keys in the run's ledger, one for each question; none if its partials are not kept there."""
@@ -54,9 +54,9 @@ class Block:
         """Return which of the parts of a tile are not stored: bool, (parts,)."""
         return self._bits(self.unstored, tile)
 
-    def passed_parts(self, tile: int) -> np.ndarray:
+    def unneeded_parts(self, tile: int) -> np.ndarray:
         """Return which of the parts of a tile need not be read: bool, (parts,)."""
-        return self._bits(self.passed, tile)
+        return self._bits(self.unneeded, tile)
 
     def _bits(self, packed: bytes, tile: int) -> np.ndarray:
         first, last = self.parts
@@ -66,16 +66,16 @@ class Block:
         at = (tile - self.tiles[0]) * (last - first)
         return bits[at : at + last - first]
 
-    def of_leaf(self, leaf: tuple[int, int], called: tuple[int, int]) -> Block:
-        """Return a block of one of its leaves, by tile and part, and number it as `called`."""
+    def of_leaf(self, leaf: tuple[int, int], renumbered_as: tuple[int, int]) -> Block:
+        """Return a block of one of its leaves, by tile and part, with another tile and part."""
         tile, part = leaf
         unstored = b"\x80" if self.unstored_parts(tile)[part - self.parts[0]] else b""
         objects = {
-            (*called, number): known
+            (*renumbered_as, number): known
             for (*at, number), known in self.objects.items()
             if (*at,) == leaf
         }
-        tiles, parts = ((n, n + 1) for n in called)
+        tiles, parts = ((n, n + 1) for n in renumbered_as)
         return Block(self.number, tiles, parts, unstored, objects)
 
 
@@ -88,7 +88,7 @@ def cut_blocks(
     with_data: bool = False,
     results: float = 0,
     whole: bool = False,
-    passed: np.ndarray | None = None,
+    unneeded: np.ndarray | None = None,
     fed: int = 0,
     rounded: bool = False,
 ) -> tuple[Block, ...]:
@@ -97,49 +97,49 @@ def cut_blocks(
     Parameters
     ----------
     costs
-        Of each leaf, in decoded bytes that take as long: (tiles, parts).
+        Cost of each leaf, as decoded bytes that take the same time: (tiles, parts).
     unstored
-        Which leaves have nothing stored: bool, of the same shape.
+        True for leaves of which nothing is stored: bool, of the same shape.
     workers
-        Among whom blocks are to be shared.
+        Number of workers.
     partial_bytes
-        What a block leaves of a tile.
+        Bytes of the partial of one tile.
     with_data
-        Whether blocks bring what they read, rather than read it themselves.
+        True if blocks bring what they read, rather than read it themselves.
     results
-        Bytes that a block leaves for each that it costs, where results leave as they come.
+        Bytes of results for each byte of cost, where results are written as they come; else 0.
     whole
-        Whether no tile may be shared by several blocks.
-    passed
-        Which leaves need not be read: bool, of the same shape; None: none of them.
+        True if no tile may be shared by several blocks.
+    unneeded
+        True for leaves that need not be read: bool, of the same shape; None: all are read.
     fed
-        The upper bound of a block is at least this, in bytes: devices that are fed from files
-        need larger blocks.
+        Least upper bound of a block, in bytes: devices that are fed from files need larger blocks.
     rounded
-        True where devices round the results of tiles that are whole: a tile that is no larger than
-        a block may be is then a block of its own, if workers have about as many each.
+        True if devices round the results of tiles that are whole: a tile that is no larger than a
+        block may be is then a block of its own, if workers have about as many each.
     """
     least = BLOCK_BYTES[0]
     most = float(max(BLOCK_BYTES[1], fed))
     of_tiles = costs.sum(axis=1)
     tile = float(of_tiles.max(initial=0))
-    larger = max(most, min(TO_PARTIAL * partial_bytes, LARGEST_BYTES))
+    larger = max(most, min(BLOCK_PER_PARTIAL * partial_bytes, MOST_BLOCK_BYTES))
     rounded &= tile <= larger and -len(of_tiles) % workers <= MOST_IDLE * len(of_tiles)
-    # Rounded tiles leave no partials. Each is a block: its results leave while others are read.
+    # Rounded tiles have no partials. Each is a block: its results are sent while others are read.
     most = max(most, tile) if rounded else larger
     most = min(most, DATA_BYTES) if with_data else most
     most = min(most, RESULT_BYTES / results) if results else most
     each = BLOCKS_PER_WORKER if workers > 1 else 1
-    over = np.zeros(costs.shape, bool) if passed is None else passed
+    if unneeded is None:
+        unneeded = np.zeros(costs.shape, bool)
     wanted = min(max(float(of_tiles.sum()) / (each * workers), least), most)
     if rounded:
         wanted = max(wanted, min(tile, most))
     blocks = []
     for number, (tiles, parts) in enumerate(_runs(costs, of_tiles, wanted, whole=whole)):
-        missing, left_out = (
-            packed_leaves(one[slice(*tiles), slice(*parts)]) for one in (unstored, over)
+        missing, not_read = (
+            packed_leaves(one[slice(*tiles), slice(*parts)]) for one in (unstored, unneeded)
         )
-        blocks.append(Block(number, tiles, parts, missing, passed=left_out))
+        blocks.append(Block(number, tiles, parts, missing, unneeded=not_read))
     return tuple(blocks)
 
 
@@ -148,13 +148,13 @@ def packed_leaves(flags: np.ndarray) -> bytes:
     return np.packbits(flags).tobytes() if flags.any() else b""
 
 
-TileRange = tuple[int, int]
-"""A first number, and the one behind the last."""
+Range = tuple[int, int]
+"""A first number of tiles or of parts, and the one behind the last."""
 
 
 def _runs(
     costs: np.ndarray, of_tiles: np.ndarray, wanted: float, *, whole: bool
-) -> Iterator[tuple[TileRange, TileRange]]:
+) -> Iterator[tuple[Range, Range]]:
     """Yield runs of tiles that are light, whole, and runs of parts of those that are heavy."""
     parts, begin = costs.shape[1], 0
     heavy = np.flatnonzero((of_tiles >= 2 * wanted) & (parts > 1) & (not whole))
@@ -167,7 +167,7 @@ def _runs(
         begin = tile + 1
 
 
-def even_runs(costs: Sequence[float] | np.ndarray, wanted: float) -> list[TileRange]:
+def even_runs(costs: Sequence[float] | np.ndarray, wanted: float) -> list[Range]:
     """Cut a row of costs into runs that cost about the same, at least `wanted` where they can.
 
     >>> even_runs([1] * 10, 3), even_runs([0, 0, 9, 0], 3), even_runs([], 3)
@@ -183,23 +183,23 @@ def even_runs(costs: Sequence[float] | np.ndarray, wanted: float) -> list[TileRa
     return list(itertools.pairwise(bounds))
 
 
-FAN_IN = (2, 8)
+FAN_IN_LARGE, FAN_IN_SMALL = 2, 8
 """Large, and small partials that one combine takes: powers of two, so that growth keeps whole
 subtrees."""
-LARGE_BYTES = 1 << 20
-"""From here on what partials hold while they wait for each other weighs more than another task."""
+LARGE_PARTIAL_BYTES = 1 << 20
+"""Least bytes of a large partial: to hold it while it waits for others costs more than a task."""
 
 
 def fan_in(partial_bytes: int) -> int:
     """Return how many partials of a size one combine takes."""
-    return FAN_IN[partial_bytes < LARGE_BYTES]
+    return FAN_IN_SMALL if partial_bytes < LARGE_PARTIAL_BYTES else FAN_IN_LARGE
 
 
 @dataclass(frozen=True)
 class Tree:
-    """A tree over some blocks; level 0 are these, the last level is the root."""
+    """A tree over some blocks; level 0 is the blocks, the last level is the root."""
 
-    blocks: int
+    block_count: int
     fan_in: int
 
     @cached_property
@@ -209,7 +209,7 @@ class Tree:
         >>> Tree(20, 8).sizes, Tree(1, 2).sizes
         ((20, 3, 1), (1,))
         """
-        sizes = [self.blocks]
+        sizes = [self.block_count]
         while sizes[-1] > 1:
             sizes.append(-(-sizes[-1] // self.fan_in))
         return tuple(sizes)

@@ -14,7 +14,7 @@ from chunkfold.grid import Piece
 from chunkfold.kernels import Accumulator, Box, KeyedBox
 from chunkfold.kernels.accumulator.chooser import Chooser
 from chunkfold.kernels.geometry import OutputRun
-from chunkfold.planning.blocks import LARGE_BYTES, Block
+from chunkfold.planning.blocks import LARGE_PARTIAL_BYTES, Block
 from chunkfold.planning.broadcast_inputs import BroadcastInput
 from chunkfold.planning.group_keys import Keys, PackedKeys
 from chunkfold.planning.grouping import AnyKeys, OwnKeys
@@ -148,7 +148,7 @@ class Folding(Accumulators):
         partial_bytes = self.accumulator.nbytes * self.groups * self.layout.most_outputs
         if (
             not (isinstance(self.keys, Keys) and applies(PlanRule.SOME_GROUPS))
-            or partial_bytes < LARGE_BYTES
+            or partial_bytes < LARGE_PARTIAL_BYTES
             or self.choosers
             or (self.finishing is not None and block.parts == (0, self.layout.parts))
         ):

@@ -121,12 +121,12 @@ def skipped_leaves(
     """
     if extremes is None or not len(extremes.leaves):
         return None
-    passed: np.ndarray | bool = True
+    unneeded: np.ndarray | bool = True
     for layout, asked in each:
         if grid_of(layout) != extremes.grid:  # a later read may cut leaves otherwise
             return None
-        passed = passed & _beyond(layout, extremes, asked)
-    return SkippedLeaves(extremes.grid, np.asarray(passed)) if np.any(passed) else None
+        unneeded = unneeded & _beyond(layout, extremes, asked)
+    return SkippedLeaves(extremes.grid, np.asarray(unneeded)) if np.any(unneeded) else None
 
 
 def grid_of(layout: Layout) -> LeafGrid:
@@ -148,7 +148,7 @@ def _beyond(layout: Layout, extremes: LeafExtremes, asked: Sequence[NextPass]) -
     at[extremes.leaves] = np.arange(len(extremes.leaves))
     known = at[numbers]
     low, high = extremes.low[known], extremes.high[known]
-    passed = known >= 0
+    unneeded = known >= 0
     regions = [layout.tile_region(tile) for tile in range(layout.tiles)]
 
     def of_tiles(each: np.ndarray, of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
@@ -159,8 +159,8 @@ def _beyond(layout: Layout, extremes: LeafExtremes, asked: Sequence[NextPass]) -
     for one in asked:
         for first, last in zip(*map(np.transpose, one.between or ()), strict=True):
             least, most = of_tiles(first, np.min), of_tiles(last, np.max)
-            passed &= ~((high >= least) & (low <= most))
-    out[numbers] = passed
+            unneeded &= ~((high >= least) & (low <= most))
+    out[numbers] = unneeded
     return out
 
 

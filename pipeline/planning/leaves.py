@@ -37,7 +37,7 @@ class LeavesRead(NamedTuple):
     """Decoded bytes that will be read: not those of objects that are known not to be stored."""
     unstored: int
     """Leaves of which nothing is stored: they are not read."""
-    passed: int
+    unneeded: int
     """Elements that are not read, since they do not count any more."""
     listings: tuple[Listing | None, ...]
     """For each input what is stored of it, or None if its store cannot be listed."""

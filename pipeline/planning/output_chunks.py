@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from chunkfold.planning.blocks import TileRange
+from chunkfold.planning.blocks import Range
 from chunkfold.planning.layout import Layout
 
 MOST_CHUNKS = 1 << 16
@@ -20,7 +20,7 @@ class OutputChunks:
     """Outputs that are cut in chunks: along each kept axis, runs of pieces that are one chunk."""
 
     layout: Layout
-    along: tuple[tuple[TileRange, ...], ...]
+    along: tuple[tuple[Range, ...], ...]
 
     @cached_property
     def extents(self) -> tuple[tuple[int, ...], ...]:
@@ -55,7 +55,7 @@ def output_chunks(layout: Layout, most: int = MOST_CHUNKS) -> OutputChunks:
     return OutputChunks(layout, tuple(tuple(runs) for runs in _runs(pieces, most)))
 
 
-def _runs(pieces: Sequence[int], most: int) -> list[list[TileRange]]:
+def _runs(pieces: Sequence[int], most: int) -> list[list[Range]]:
     """Cut so many pieces along each axis in runs; along the last axes they are longest.
 
     >>> _runs([2, 3], 6), _runs([2, 5], 4)

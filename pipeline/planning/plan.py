@@ -53,7 +53,7 @@ class Plan:
     """Bytes and leaves that are read, and what the stores list of them."""
     at_once: AtOnce
     """The work that a worker does at once, and the memory that it takes."""
-    tree: Tree
+    largest_tree: Tree
     """Over the blocks of a tile that has most of them."""
     device: Device | None = None
     """The first that would fold it."""

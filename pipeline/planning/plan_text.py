@@ -69,9 +69,10 @@ def _work(plan: Plan) -> Iterator[str]:
     used, because = plan.device_decoding
     if because:
         yield f"decoding  on the {'device' if used else 'host'}: {because}"
-    combines = f"{counted(plan.tree.height, 'level')} of combines, {plan.tree.fan_in} partials each"
+    tree = plan.largest_tree
+    combines = f"{counted(tree.height, 'level')} of combines, {tree.fan_in} partials each"
     tiles = counted(plan.layout.tiles, "tile")
-    yield f"tree      {combines if plan.tree.height else 'nothing to combine'}; {tiles} of outputs"
+    yield f"tree      {combines if tree.height else 'nothing to combine'}; {tiles} of outputs"
     yield (
         f"memory    at most {size_text(memory.total)} a worker: "
         f"staging {size_text(memory.staging)}, decoding {size_text(memory.decoding)}, "

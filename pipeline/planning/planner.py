@@ -240,11 +240,11 @@ def _planned(
     readers = READERS[1] if any(s.remote for s in sources) else readers_per_worker(request, terms)
     partial_bytes = accumulator.nbytes * groups * layout.most_outputs
     costs, decoded = stored.costs(accumulator, groups), stored.decoded
-    passed = None if skipped is None else skipped.of(layout)
+    unneeded = None if skipped is None else skipped.of(layout)
     if ledger is not None:
-        passed = unmet_leaves(request, layout, listings, terms, ledger)
-    if passed is not None:
-        costs, decoded = costs * ~passed, decoded * ~passed
+        unneeded = unmet_leaves(request, layout, listings, terms, ledger)
+    if unneeded is not None:
+        costs, decoded = costs * ~unneeded, decoded * ~unneeded
     leaving, streamed = result_bytes(request, layout), request.streamed
     whole = request.keeping or (streamed is not None and streamed.coarser > 0)
     results = leaving / max(1.0, float(costs.sum()))
@@ -258,10 +258,10 @@ def _planned(
             partial_bytes,
             results=results,
             whole=whole,
-            passed=passed,
+            unneeded=unneeded,
         )
         known = known_leaves(layout, blocks)
-        decoded, passed = decoded * ~known, None if passed is None else passed & ~known
+        decoded, unneeded = decoded * ~known, None if unneeded is None else unneeded & ~known
     elif layout.elements:
         blocks = cut_blocks(
             costs,
@@ -271,13 +271,15 @@ def _planned(
             with_data=not all(source.travels for source in sources),
             results=results,
             whole=whole,
-            passed=passed,
+            unneeded=unneeded,
             fed=block_bytes(request, terms, most_of_leaf),
             rounded=are_rounded(request, terms, layout, accumulator),
         )
-    runs = Counter(block.tiles for block in blocks)
-    tree = Tree(max(runs.values(), default=1), fan_in(partial_bytes))
-    at_once = most_at_once(request, questions, terms, tree, len(runs), readers, leaving, most)
+    blocks_of_tiles = Counter(block.tiles for block in blocks)
+    tree = Tree(max(blocks_of_tiles.values(), default=1), fan_in(partial_bytes))
+    at_once = most_at_once(
+        request, questions, terms, tree, len(blocks_of_tiles), readers, leaving, most
+    )
     if not at_once.preaggregates:
         questions = foldings_with(questions, preaggregates=False)
     if ledger is not None and not request.staged:  # it keeps partials, not results
@@ -291,10 +293,10 @@ def _planned(
             most_of_leaf,
             round(decoded.sum()),
             unstored=int((stored.unstored & (layout.leaf_elements() > 0)).sum()),
-            passed=0 if passed is None else int(layout.leaf_elements()[passed].sum()),
+            unneeded=0 if unneeded is None else int(layout.leaf_elements()[unneeded].sum()),
             listings=listings,
         ),
         at_once=at_once,
-        tree=tree,
+        largest_tree=tree,
         ledger=ledger,
     )

@@ -26,7 +26,7 @@ from chunkfold.kernels.accumulator.traits import traits_of
 from chunkfold.kernels.expressions.nodes import Node, flat
 from chunkfold.ledger.segments import FORMAT
 from chunkfold.planning.block_outputs import reached_tiles
-from chunkfold.planning.blocks import Block, TileRange
+from chunkfold.planning.blocks import Block, Range
 from chunkfold.planning.folding import Folding, RolledUp
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.layout import Layout
@@ -93,7 +93,7 @@ class StoredBlocks:
     listings: Sequence[Listing]
     known: dict[int, list[str]] = dataclasses.field(default_factory=dict)
     """Identities of arrays."""
-    _digests: dict[tuple[TileRange, TileRange], bytes] = dataclasses.field(default_factory=dict)
+    _digests: dict[tuple[Range, Range], bytes] = dataclasses.field(default_factory=dict)
 
     def digest(self, block: Block) -> bytes:
         """Return a hash of a block's chunks and elements.

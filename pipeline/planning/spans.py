@@ -19,11 +19,11 @@ from chunkfold.ledger.ledger import Ledger
 from chunkfold.planning.aligned_runs import LeafGrids, RunGrid
 from chunkfold.planning.blocks import (
     BLOCK_BYTES,
-    LARGEST_BYTES,
+    BLOCK_PER_PARTIAL,
+    MOST_BLOCK_BYTES,
     RESULT_BYTES,
-    TO_PARTIAL,
     Block,
-    TileRange,
+    Range,
     packed_leaves,
 )
 from chunkfold.planning.folding import Folding, RolledUp
@@ -91,7 +91,7 @@ class LedgerCut:
         *,
         results: float,
         whole: bool,
-        passed: np.ndarray | None = None,
+        unneeded: np.ndarray | None = None,
     ) -> tuple[Block, ...]:
         """Cut leaves into blocks; parameters as `cut_blocks`.
 
@@ -113,15 +113,15 @@ class LedgerCut:
             named = self.questions if self._is_settled(one) else ()
             entries = tuple(each.key(one) for each in named)
             bits, has = packed_leaves(unstored[at]), one.known and bool(entries)
-            over = b"" if has or passed is None else packed_leaves(passed[at])
+            not_read = b"" if has or unneeded is None else packed_leaves(unneeded[at])
             blocks.append(
                 Block(
                     number,
                     one.tiles,
                     one.parts,
                     bits,
-                    passed=over,
-                    entries=() if over else entries,
+                    unneeded=not_read,
+                    entries=() if not_read else entries,
                     known=has,
                 )
             )
@@ -145,9 +145,9 @@ class LedgerCut:
         asked = (one for one in self.questions if not one.request.unasked)
         return [PartialFinder(self.ledger, one) for one in asked]
 
-    def _known_runs(self, grids: LeafGrids, *, whole: bool) -> dict[TileRange, set[TileRange]]:
+    def _known_runs(self, grids: LeafGrids, *, whole: bool) -> dict[Range, set[Range]]:
         """Return runs of tiles, and those parts of them that the ledger has; the largest first."""
-        runs, shapes = dict[TileRange, set[TileRange]](), self._shapes(grids, whole=whole)
+        runs, shapes = dict[Range, set[Range]](), self._shapes(grids, whole=whole)
         taken = np.zeros(self._layout.tiles, bool)
         for tiles, lengths in shapes.items():
             for run in grids.tiles.runs(tiles):
@@ -172,9 +172,9 @@ class LedgerCut:
         return found
 
     def _known_parts(
-        self, run: TileRange, grid: RunGrid, lengths: Sequence[int], *, whole: bool
-    ) -> set[TileRange]:
-        found, taken = set[TileRange](), np.zeros(self._layout.parts, bool)
+        self, run: Range, grid: RunGrid, lengths: Sequence[int], *, whole: bool
+    ) -> set[Range]:
+        found, taken = set[Range](), np.zeros(self._layout.parts, bool)
         for length in lengths:
             for one in [(0, grid.count)] if whole else grid.runs(length):
                 if not taken[slice(*one)].any() and self._known(_block(run, one)):
@@ -233,7 +233,7 @@ def has_less_than(ledger: Ledger, layout: Layout) -> bool:
     return any(math.prod(span) < elements for span in ledger.spans)
 
 
-def _block(tiles: TileRange, parts: TileRange) -> Block:
+def _block(tiles: Range, parts: Range) -> Block:
     return Block(0, tiles, parts)
 
 
@@ -244,16 +244,16 @@ def _sizes(
     partial_bytes: int,
     *,
     whole: bool,
-    largest: int = LARGEST_BYTES,
+    largest: int = MOST_BLOCK_BYTES,
 ) -> tuple[int, int]:
     """Return how many tiles, and parts of each, a block has.
 
     Parts come first, until partials are small beside what they are made of.
     """
     least, most = BLOCK_BYTES
-    most = min(max(most, TO_PARTIAL * partial_bytes), largest)
+    most = min(max(most, BLOCK_PER_PARTIAL * partial_bytes), largest)
     total = max(1.0, float(costs.sum()))
-    least = max(least, TO_PARTIAL * partial_bytes)
+    least = max(least, BLOCK_PER_PARTIAL * partial_bytes)
     wanted = min(max(total / (BLOCKS_PER_WORKER * workers), least), most)
     leaves = max(1, round(wanted / total * costs.size))
     along = grids.parts.count if whole else grids.parts.longest(leaves)

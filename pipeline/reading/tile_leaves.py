@@ -69,7 +69,7 @@ def leaves_to_read(
     Missing elements are equal. A reduction that reads indices gets the first of them; or all, if
     each may give another result.
     """
-    needed = ~block.passed_parts(tile)
+    needed = ~block.unneeded_parts(tile)
     numbers, unstored = np.arange(*block.parts)[needed], block.unstored_parts(tile)[needed]
     outputs, itemsizes = elements_of(place), [s.dtype.itemsize for s in work.scan.sources]
     question, layout = work.first, work.first.layout

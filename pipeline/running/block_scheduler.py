@@ -16,7 +16,7 @@ from chunkfold.errors import (
     WorkerStoppedError,
 )
 from chunkfold.events import BlockProgress, BlocksCombined, Event, OnEvent, WorkerRetired
-from chunkfold.planning.blocks import TileRange, Tree
+from chunkfold.planning.blocks import Range, Tree
 from chunkfold.planning.plan import Plan
 from chunkfold.running.attempt_counts import AttemptCounts
 from chunkfold.running.backend import Backend, OnOutcome, PartialsLostError
@@ -58,7 +58,7 @@ class BlockScheduler:
         self._waiting = deque(with_nodes(plan.blocks))
         self._blocks = dict(self._waiting)
         self._branches = {
-            tiles: Branch(Tree(count, plan.tree.fan_in))
+            tiles: Branch(Tree(count, plan.largest_tree.fan_in))
             for tiles, count in plan.tile_ranges.items()
         }
         self._most_under_way = max(2, 2 * plan.terms.workers * plan.threads)
@@ -68,7 +68,7 @@ class BlockScheduler:
         self._under_way: dict[TreeNode, Attempt] = {}
         self._stragglers = Stragglers()
         self._counts = AttemptCounts()
-        self._combining, self._roots = dict[TreeNode, list[object]](), dict[TileRange, object]()
+        self._combining, self._roots = dict[TreeNode, list[object]](), dict[Range, object]()
         self._progress = ProgressWatch(run, backend, emit)
 
     @property
@@ -97,7 +97,7 @@ class BlockScheduler:
         ChunkfoldError
             Whatever ended the run.
         """
-        gathered: dict[TileRange, Folded] = {}
+        gathered: dict[Range, Folded] = {}
         while len(gathered) < len(self._branches):
             self._make_roots()
             for tiles in [one for one in self._branches if one not in gathered]:
@@ -291,7 +291,7 @@ class BlockScheduler:
     def _check(self, roots: Sequence[Folded]) -> None:
         reports = [root.report for root in roots]
         seen = sum(report.elements + sum(report.skipped.values()) for report in reports)
-        wanted = self._plan.layout.elements - self._plan.scan.passed
+        wanted = self._plan.layout.elements - self._plan.scan.unneeded
         if seen != wanted:
             raise IncompleteError(
                 f"the result of {self._plan.name} saw {seen:,} elements of {wanted:,}; "

@@ -21,7 +21,7 @@ from chunkfold.events import OnEvent
 from chunkfold.kernels import all_devices, default_devices
 from chunkfold.kernels.binding.statistic import Statistic
 from chunkfold.kernels.tuning.decode_request import decode_rates
-from chunkfold.planning.blocks import TileRange, Tree
+from chunkfold.planning.blocks import Range, Tree
 from chunkfold.planning.feeding import codecs_to_measure
 from chunkfold.planning.output_chunks import OutputChunks, output_chunks
 from chunkfold.planning.plan import Plan, request_of
@@ -177,7 +177,7 @@ class TaskGraph:
             held, work = TaskRef((name, "constants")), work.without_constants()
             layer[held.key] = Task(held.key, constants_task, constants.packed())
         layer[common] = DataNode(common, work.common(to_a_graph))
-        left: dict[TileRange, list[Key]] = {tiles: [] for tiles in self.plan.tile_ranges}
+        left: dict[Range, list[Key]] = {tiles: [] for tiles in self.plan.tile_ranges}
         for block in self.plan.blocks:
             data = self._work.data_of(block, to_a_graph)
             parts = () if data is None else data.sources.values()
@@ -190,7 +190,7 @@ class TaskGraph:
         elements = self._work.first.layout.leaf_elements()
         roots = {}
         for tiles, keys in left.items():
-            tree = Tree(len(keys), self.plan.tree.fan_in)
+            tree = Tree(len(keys), self.plan.largest_tree.fan_in)
             combined, root = _combines(name, tiles[0], TaskRef(common), tree, keys)
             layer |= combined
             roots[Root(tiles, int(elements[slice(*tiles)].sum()))] = root

@@ -27,7 +27,7 @@ from chunkfold.errors import DeviceError, IncompleteError, MonoidError
 from chunkfold.events import reporter, to_message
 from chunkfold.kernels import Partial
 from chunkfold.kernels.binding.statistic import Statistic
-from chunkfold.planning.blocks import Block, TileRange
+from chunkfold.planning.blocks import Block, Range
 from chunkfold.planning.folding import Constants, PackedConstants
 from chunkfold.planning.work import BlockData, Work
 from chunkfold.worker.combine_blocks import combine
@@ -157,7 +157,7 @@ def _here() -> tuple[WorkerDevice, str, Callable[[], bool]]:
 class Root:
     """The tiles and the number of elements that a root must have."""
 
-    tiles: TileRange
+    tiles: Range
     elements: int
     """Number of selected elements."""
 

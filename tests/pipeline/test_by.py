@@ -35,7 +35,7 @@ def _small_leaves(monkeypatch):
 
     Each block leaves those groups that it meets.
     """
-    monkeypatch.setattr(folding, "LARGE_BYTES", 0)
+    monkeypatch.setattr(folding, "LARGE_PARTIAL_BYTES", 0)
     monkeypatch.setattr(planner, "LEAF_BYTES", 2048)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (4096, 8192))
     monkeypatch.setattr(tile_leaves, "READ_BYTES", 100)
@@ -148,7 +148,7 @@ def test_blocks_leave_groups_that_they_meet(monkeypatch: pytest.MonkeyPatch):
         return left[-1]
 
     monkeypatch.setattr(backend, "fold_block", fold)
-    monkeypatch.setattr(blocks, "TO_PARTIAL", 0)
+    monkeypatch.setattr(blocks, "BLOCK_PER_PARTIAL", 0)
     got = cf.reduce(stored(array), ["mean", "norm2"], axis=0, by=by, groups=range(12))
     for op in ("mean", "norm2"):
         want = grouped(op, array, by, (0,), 0, range(12))

@@ -22,7 +22,7 @@ from chunkfold.kernels import histogram
 from chunkfold.kernels.fold.combine import SLAB_BYTES
 from chunkfold.kernels.fold.shapes import MOST_GROUPS, SPLIT_BYTES
 from chunkfold.planning import blocks, planner
-from chunkfold.planning.blocks import FAN_IN, LARGE_BYTES, Tree, fan_in
+from chunkfold.planning.blocks import FAN_IN_LARGE, FAN_IN_SMALL, LARGE_PARTIAL_BYTES, Tree, fan_in
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_boxes import Inputs, leaf_box
 from chunkfold.planning.leaves import LEAST_OUTPUTS, leaf_factors
@@ -258,7 +258,7 @@ def test_leaves_stay_where_they_are_when_the_array_grows():
     assert len(small - large) <= 4  # only those at the old edge have grown
 
 
-@given(st.integers(1, 5000), st.sampled_from(FAN_IN))
+@given(st.integers(1, 5000), st.sampled_from((FAN_IN_LARGE, FAN_IN_SMALL)))
 def test_the_tree_takes_every_node_once(count: int, fan_in: int):
     tree = Tree(count, fan_in)
     sizes = tree.sizes
@@ -308,19 +308,22 @@ def test_the_bound_is_of_the_largest_tile():
 
 
 def test_large_partials_wait_in_pairs_and_blocks_leave_little():
-    assert (fan_in(LARGE_BYTES - 1), fan_in(LARGE_BYTES)) == (8, 2)
+    assert (fan_in(LARGE_PARTIAL_BYTES - 1), fan_in(LARGE_PARTIAL_BYTES)) == (8, 2)
     source = ZarrSource(array_of((10_000, 721, 1440), (8, 721, 1440), "f4"), "a")
     plan = planned(source, axis=0)
     partial = 721 * 1440 * plan.accumulator.nbytes
-    assert plan.tree.fan_in == 2
+    assert plan.largest_tree.fan_in == 2
     assert plan.scan.nbytes / len(plan.blocks) >= 128 * partial
-    waiting = plan.tree.height * partial
-    assert 2**plan.tree.height >= len(plan.blocks) > 2 ** (plan.tree.height - 1)
+    waiting = plan.largest_tree.height * partial
+    assert 2**plan.largest_tree.height >= len(plan.blocks) > 2 ** (plan.largest_tree.height - 1)
     alone = planned(source, axis=0, selection=slice(0, 8)).memory
     together = 2 * min(SLAB_BYTES, 2 * partial) + partial
     assert plan.memory.accumulators == alone.accumulators + waiting + together
     small = planned(source)
-    assert (small.tree.fan_in, small.scan.nbytes / len(small.blocks) < 2**30 * 1.1) == (8, True)
+    assert (small.largest_tree.fan_in, small.scan.nbytes / len(small.blocks) < 2**30 * 1.1) == (
+        8,
+        True,
+    )
 
 
 def test_what_comes_through_zarr_or_a_network_is_decoded_leaf_by_leaf(tmp_path):

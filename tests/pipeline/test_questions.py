@@ -55,7 +55,7 @@ MEDIANS = {"median": cf.ask("median", axis=0), "of all": cf.ask(["median", "mean
 def _small_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner, "LEAF_BYTES", 512)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (1024, 2048))
-    monkeypatch.setattr(blocks, "TO_PARTIAL", 0)
+    monkeypatch.setattr(blocks, "BLOCK_PER_PARTIAL", 0)
 
 
 def alone(source: Any, question: Question, **common: Any) -> Any:

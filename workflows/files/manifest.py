@@ -132,7 +132,7 @@ def _run_entry(run: Run) -> dict[str, Any]:
         "labels": _labels(run) if run.values else {},
         "plan": str(run.plan),
         **found,
-        "levels": run.plan.tree.height,
+        "levels": run.plan.largest_tree.height,
         "memory_bound": run.plan.memory.total,
         "retries": {
             "blocks": tally.again,

@@ -150,7 +150,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "unstored_leaves": plan.scan.unstored,
         "leaf_bytes": plan.scan.leaf_bytes,
         "blocks": len(plan.blocks),
-        "levels": plan.tree.height,
+        "levels": plan.largest_tree.height,
         "workers": plan.terms.workers,
         "blocks_at_once": plan.threads,
         "readers": plan.readers,

@@ -53,7 +53,7 @@ def few_elements(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(roll_up, "LEAST_GROUPED", 0)
     monkeypatch.setattr(planner, "LEAF_BYTES", 512)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (1024, 2048))
-    monkeypatch.setattr(blocks, "TO_PARTIAL", 0)
+    monkeypatch.setattr(blocks, "BLOCK_PER_PARTIAL", 0)
 
 
 @pytest.fixture(scope="module")

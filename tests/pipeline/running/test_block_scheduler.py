@@ -51,8 +51,8 @@ def _a_row_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make a block of every row, and combine them in twos."""
     monkeypatch.setattr(planner, "LEAF_BYTES", 800)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (800, 800))
-    monkeypatch.setattr(blocks, "TO_PARTIAL", 0)
-    monkeypatch.setattr(blocks, "FAN_IN", (2, 2))
+    monkeypatch.setattr(blocks, "BLOCK_PER_PARTIAL", 0)
+    monkeypatch.setattr(blocks, "FAN_IN_SMALL", 2)
 
 
 def reduced(backend: InProcess, monkeypatch: pytest.MonkeyPatch, source: object) -> cf.Run:

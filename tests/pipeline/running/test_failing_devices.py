@@ -117,7 +117,7 @@ def test_partials_that_a_killed_worker_had_are_made_anew_where_a_device_fails(
 ):
     """They stay on workers, and Dask makes them again: on the worker that fails, or on none."""
     monkeypatch.setattr("chunkfold.running.sending.GATHER_BYTES", 100)
-    monkeypatch.setattr("chunkfold.planning.blocks.TO_PARTIAL", 1)
+    monkeypatch.setattr("chunkfold.planning.blocks.BLOCK_PER_PARTIAL", 1)
     want = cf.reduce(path, ["sum", "max"], axis=0)
     made = cf.LocalOpenCLCluster(DEVICES[0].spec, workers_per_device=3, dashboard_address=None)
     with made as cluster, Client(cluster, set_as_default=False) as connected:

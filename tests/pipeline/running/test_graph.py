@@ -37,7 +37,7 @@ def _many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make leaves of a chunk, and blocks of two."""
     monkeypatch.setattr(planner, "LEAF_BYTES", 400)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (640, 640))
-    monkeypatch.setattr(blocks, "TO_PARTIAL", 0)
+    monkeypatch.setattr(blocks, "BLOCK_PER_PARTIAL", 0)
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +158,9 @@ def test_of_a_chunk_no_more_is_read_than_it_needs():
 
 def test_graphs_have_a_task_for_each_block_combine_and_chunk(path: str):
     plan = cf.plan(path, OPS, axis=0)
-    combines = sum(sum(Tree(n, plan.tree.fan_in).sizes[1:]) for n in plan.tile_ranges.values())
+    combines = sum(
+        sum(Tree(n, plan.largest_tree.fan_in).sizes[1:]) for n in plan.tile_ranges.values()
+    )
     lazy = cf.reduce(plan, compute=False)
     merged = {**lazy["mean"].dask, **lazy["max"].dask, **lazy["argmin"].dask}
     assert len(plan.blocks) > 4
@@ -187,7 +189,7 @@ def test_partials_are_combined_before_others_are_made():
     assert len(plan.blocks) > 100
     with Holding():
         lazy.compute(num_workers=2)
-    assert max(most) <= plan.tree.height * plan.tree.fan_in + 2
+    assert max(most) <= plan.largest_tree.height * plan.largest_tree.fan_in + 2
 
 
 def test_it_is_computed_by_any_client(client: Client, tmp_path: Path):

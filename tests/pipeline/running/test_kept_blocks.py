@@ -292,7 +292,7 @@ from chunkfold.events import BlockProgress
 from chunkfold.planning import blocks, planner, spans
 planner.LEAF_BYTES = 3000
 blocks.BLOCK_BYTES = spans.BLOCK_BYTES = (6000, 12000)
-spans.TO_PARTIAL = 1
+spans.BLOCK_PER_PARTIAL = 1
 count = 0
 def hear(event):
     global count

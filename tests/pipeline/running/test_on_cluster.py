@@ -30,8 +30,9 @@ VALUES = np.random.default_rng(0).integers(-1000, 1000, (30, 500))
 @pytest.fixture(autouse=True)
 def _ahead(a_row_each: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Send data of blocks ahead; combine all at once."""
-    monkeypatch.setattr(blocks, "TO_PARTIAL", 0)
-    monkeypatch.setattr(blocks, "FAN_IN", (64, 64))
+    monkeypatch.setattr(blocks, "BLOCK_PER_PARTIAL", 0)
+    monkeypatch.setattr(blocks, "FAN_IN_LARGE", 64)
+    monkeypatch.setattr(blocks, "FAN_IN_SMALL", 64)
     monkeypatch.setattr(sending, "INLINE_BYTES", 100)
 
 

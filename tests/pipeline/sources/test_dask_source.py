@@ -30,7 +30,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make leaves of one chunk, and blocks of a few: so arrays of a few kB have several."""
     monkeypatch.setattr(planner, "LEAF_BYTES", 800)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (2000, 2000))
-    monkeypatch.setattr(blocks, "TO_PARTIAL", 0)
+    monkeypatch.setattr(blocks, "BLOCK_PER_PARTIAL", 0)
 
 
 class Counted:

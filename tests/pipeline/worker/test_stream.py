@@ -91,7 +91,7 @@ def test_results_are_to_the_bit_those_of_the_host(request, given: dict[str, Any]
 @pytest.mark.parametrize("given", [{"axis": 0}, {"axis": 0, "by": MONTHS}], ids=str)
 def test_tiles_that_several_blocks_share_are_finished_by_the_host(request, monkeypatch, given):
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (2048, 4096))
-    monkeypatch.setattr(blocks, "TO_PARTIAL", 0)
+    monkeypatch.setattr(blocks, "BLOCK_PER_PARTIAL", 0)
     want = reduced(ARRAY, OPS, **given)
     outputs = request.getfixturevalue("rounded")
     same(reduced(ARRAY, OPS, **given), want)

@@ -12,7 +12,7 @@ import pytest
 import zarr
 
 import chunkfold as cf
-from chunkfold.planning import blocks, planner, spans
+from chunkfold.planning import blocks, ledger_spans, planner
 from chunkfold.running.run import Run
 
 THEN = 1.7e9
@@ -43,9 +43,9 @@ def stored(path: Path, values: np.ndarray, chunks: tuple[int, ...], **given: Any
 def small_blocks(patch: pytest.MonkeyPatch, leaf: int, block: tuple[int, int]) -> None:
     """Cut leaves of so many bytes at most, and blocks of at least and at most so many."""
     patch.setattr(planner, "LEAF_BYTES", leaf)
-    for module in (blocks, spans):
+    for module in (blocks, ledger_spans):
         patch.setattr(module, "BLOCK_BYTES", block)
-    patch.setattr(spans, "BLOCK_PER_PARTIAL", 1)
+    patch.setattr(ledger_spans, "BLOCK_PER_PARTIAL", 1)
 
 
 def asked(source: Any, op: Any, ledger: Path, **options: Any) -> Run:

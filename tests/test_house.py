@@ -14,9 +14,9 @@ from tests.house import entered_elsewhere, measured
 pytestmark = pytest.mark.short
 
 BOUNDS = {
-    # lent_memory: devices that others use too; aligned_runs, block_outputs, chunk_contents,
+    # lent_memory: devices that others use too; aligned_runs, ledger_block_outputs, chunk_contents,
     # unmet_conditions, possible_truths: ledgers; written_tiles, changed_parts: outputs that are
-    # gone on with; living_statistics, found_partials: statistics in ledgers; tendencies,
+    # gone on with; living_statistics, ledger_found_partials: statistics in ledgers; tendencies,
     # transform, comparing, transform_command: changes and anomalies; consolidated_metadata, check,
     # findings and what finds them, diff_groups, tolerances: archives; acceleration,
     # and the eight modules that find reductions in Dask's graphs; computed_views, computed_source:
@@ -27,7 +27,7 @@ BOUNDS = {
     # date_parts: selections by them
     # near_cores: NUMA nodes
     # flags: names of codes
-    # staged_objects: outputs at URLs that are gone on with; ledger_findings, block_elements,
+    # staged_objects: outputs at URLs that are gone on with; ledger_findings, ledger_block_elements,
     # archive_names: damage that ledgers tell of
     # runs, ordered_elements: longest runs
     # regions, region_shapes, region_values, regions_command: tables of segmentations; result_texts
@@ -39,7 +39,8 @@ BOUNDS = {
     "functions in two modules": 7,
     "docstrings in dialect": 0,
     "fields of Request, Plan and Work": 26,  # origins: outputs are not written over them
-    # unmet_conditions, living_statistics, found_partials, transform_command, reductions in graphs
+    # unmet_conditions, living_statistics, ledger_found_partials, transform_command, reductions in
+    # graphs
     "files that know absence": 61,  # regions, region_values, regions_command, transform
     "files that know groups": 63,  # transform, comparing, ordered_elements, regions
     "files that know several reads": 30,

@@ -46,7 +46,7 @@ class EntryNote(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     key: str = Field(pattern="^[0-9a-f]{32}$")
-    """Hash of all that it was computed from: see `planning/span_keys.py`."""
+    """Hash of all that it was computed from: see `planning/ledger_span_keys.py`."""
     components: tuple[str, ...]
     """Components of accumulators that it has partials of."""
     source: str
@@ -54,7 +54,7 @@ class EntryNote(BaseModel):
     what: str
     """Reductions, and the place of the elements, for people."""
     elements: str = ""
-    """The array and the box of them that they are: see `planning/block_elements.py`."""
+    """The array and the box of them that they are: see `planning/ledger_block_elements.py`."""
     span: tuple[PositiveInt, ...]
     """Elements along each axis, of blocks of its size that end before the array does."""
     nbytes: int = Field(ge=0, lt=1 << 63)

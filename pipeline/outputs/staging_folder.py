@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from chunkfold.kernels.cache.entries import put_whole
-from chunkfold.planning.span_keys import canonical, hashed
+from chunkfold.planning.ledger_span_keys import canonical, hashed
 from chunkfold.sources.source import Source
 from chunkfold.sources.stored_identity import stored_identity
 

@@ -25,7 +25,7 @@ from chunkfold.planning.preaggregation import Preaggregation, preaggregation_of
 from chunkfold.planning.request import Request
 from chunkfold.planning.roll_up import RollUp, roll_ups
 from chunkfold.planning.rules import PlanRule, applies
-from chunkfold.planning.tiles import TileFinishing, finishing_of
+from chunkfold.planning.tile_finishing import TileFinishing, finishing_of
 from chunkfold.planning.workers import Terms
 
 

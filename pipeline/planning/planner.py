@@ -25,14 +25,14 @@ from chunkfold.planning.leaves import (
     leaf_bytes,
     leaf_elements,
 )
+from chunkfold.planning.ledger_spans import LedgerCut, has_less_than, known_leaves
 from chunkfold.planning.memory import most_at_once, result_bytes, ring_slots
 from chunkfold.planning.missing_chunks import refuse_missing
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.plan_text import memory_hint
 from chunkfold.planning.questions import first_of
 from chunkfold.planning.request import Request
-from chunkfold.planning.spans import LedgerCut, has_less_than, known_leaves
-from chunkfold.planning.tiles import are_rounded
+from chunkfold.planning.tile_finishing import are_rounded
 from chunkfold.planning.unmet_conditions import unmet_leaves
 from chunkfold.planning.workers import READERS, Terms
 from chunkfold.sources.chunk_index import Listing
@@ -94,8 +94,7 @@ def make_plan(
         refuse_missing(request.sources, known, request.chosen)
     if request.secondary:
         request = first_of(request, terms, partial(_layouts, terms=terms))
-    if request.keeping:
-        request = replace(request, keeping=False)
+    request = replace(request, keeping=False) if request.keeping else request
     if request.reads_again(fp64=terms.fp64):
         keeping = replace(request, keeping=True)
         if plan := _fitting(keeping, known, terms, most, skipped, ledger, once=once):
@@ -277,9 +276,8 @@ def _planned(
         )
     blocks_of_tiles = Counter(block.tiles for block in blocks)
     tree = Tree(max(blocks_of_tiles.values(), default=1), fan_in(partial_bytes))
-    at_once = most_at_once(
-        request, questions, terms, tree, len(blocks_of_tiles), readers, leaving, most
-    )
+    count = len(blocks_of_tiles)
+    at_once = most_at_once(request, questions, terms, tree, count, readers, leaving, most)
     if not at_once.preaggregates:
         questions = foldings_with(questions, preaggregates=False)
     if ledger is not None and not request.staged:  # it keeps partials, not results

@@ -23,7 +23,7 @@ from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_boxes import Inputs
 from chunkfold.planning.rows import MOST_OPEN, Rows
 from chunkfold.planning.rules import PlanRule, applies
-from chunkfold.planning.tiles import Combine
+from chunkfold.planning.tile_finishing import Combine
 from chunkfold.planning.workers import slow_by_key
 
 MOST_ROWS = 1 << 14

@@ -20,7 +20,7 @@ from chunkfold.kernels.fold.shapes import CPU_ACCUMULATORS, SPLIT_BYTES
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_boxes import Inputs, leaf_box
-from chunkfold.planning.tiles import Combine
+from chunkfold.planning.tile_finishing import Combine
 
 MOST_OPEN = 32
 """Boxes of rows that are folded at a time: each has accumulators of its own on the device."""

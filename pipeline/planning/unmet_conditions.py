@@ -13,10 +13,10 @@ from chunkfold.ledger.ledger import Ledger
 from chunkfold.ledger.segments import DamagedError
 from chunkfold.ledger.stored_partials import partials_in
 from chunkfold.planning.layout import Layout
+from chunkfold.planning.ledger_span_keys import QuestionKeys, StoredBlocks
+from chunkfold.planning.ledger_spans import LedgerCut
 from chunkfold.planning.living_statistics import of_all_elements
 from chunkfold.planning.request import Request
-from chunkfold.planning.span_keys import QuestionKeys, StoredBlocks
-from chunkfold.planning.spans import LedgerCut
 from chunkfold.planning.workers import Terms
 from chunkfold.sources.chunk_index import Listing
 

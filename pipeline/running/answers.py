@@ -13,7 +13,7 @@ import numpy as np
 from chunkfold.kernels.accumulator.partial import Partial
 from chunkfold.planning.next_pass import Pending
 from chunkfold.planning.plan import Plan
-from chunkfold.planning.tiles import since_elements_are
+from chunkfold.planning.tile_finishing import since_elements_are
 from chunkfold.results.label_sources import OfXarray
 from chunkfold.results.result import Result
 from chunkfold.results.results import Results, in_order

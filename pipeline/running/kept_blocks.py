@@ -22,15 +22,15 @@ from chunkfold.ledger.ledger import Ledger
 from chunkfold.ledger.segments import DamagedError, NewEntry
 from chunkfold.ledger.stored_partials import partials_in, stored_arrays
 from chunkfold.planning.aligned_runs import LeafGrids
-from chunkfold.planning.block_elements import elements_text
-from chunkfold.planning.block_outputs import BlockOutputs, reached_tiles
 from chunkfold.planning.blocks import Block
-from chunkfold.planning.found_partials import PartialFinder
 from chunkfold.planning.group_keys import Keys
+from chunkfold.planning.ledger_block_elements import elements_text
+from chunkfold.planning.ledger_block_outputs import BlockOutputs, reached_tiles
+from chunkfold.planning.ledger_found_partials import PartialFinder
+from chunkfold.planning.ledger_span_keys import QuestionKeys, question_keys
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.request import Request
-from chunkfold.planning.span_keys import QuestionKeys, question_keys
-from chunkfold.planning.tiles import FinishedTile
+from chunkfold.planning.tile_finishing import FinishedTile
 from chunkfold.printable import printable
 from chunkfold.running.written_tiles import tile_arrays, tiles_in
 from chunkfold.worker.block_report import LedgerReport, Report

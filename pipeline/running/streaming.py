@@ -16,7 +16,7 @@ from chunkfold.boxes import Slices
 from chunkfold.errors import BusyError, LedgerError, OutputError
 from chunkfold.ledger.upkeep import drop
 from chunkfold.planning.plan import Plan
-from chunkfold.planning.tiles import FinishedTile, finishing_of
+from chunkfold.planning.tile_finishing import FinishedTile, finishing_of
 from chunkfold.planning.work import Work
 from chunkfold.results.results import in_order
 from chunkfold.running.kept_blocks import KeptBlocks

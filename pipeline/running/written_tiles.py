@@ -9,7 +9,7 @@ import numpy as np
 from chunkfold.ledger.segments import DamagedError
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.plan import Plan
-from chunkfold.planning.tiles import FinishedTile
+from chunkfold.planning.tile_finishing import FinishedTile
 
 _NAN = (False, True, None)
 """Values of `FinishedTile.nan`, by their numbers in an entry."""

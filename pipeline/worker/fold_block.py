@@ -25,7 +25,7 @@ from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_boxes import Inputs
 from chunkfold.planning.leaf_extremes import LeafExtremes
 from chunkfold.planning.rows import Rows
-from chunkfold.planning.tiles import Combine, FinishedTile
+from chunkfold.planning.tile_finishing import Combine, FinishedTile
 from chunkfold.planning.work import Work
 from chunkfold.reading.reads import all_outputs
 from chunkfold.sources.missing_objects import missed_of

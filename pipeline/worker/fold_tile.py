@@ -13,7 +13,7 @@ from chunkfold.kernels.accumulator.partial import Wide, assembled, zero_partial
 from chunkfold.kernels.accumulator.sums import Rounded, any_lost, restored
 from chunkfold.kernels.fold.power import Powers
 from chunkfold.planning.memory import AGAIN_BYTES
-from chunkfold.planning.tiles import Combine
+from chunkfold.planning.tile_finishing import Combine
 from chunkfold.reading.reads import OutputBox, Share, output_boxes_by_cell
 from chunkfold.reading.tile_leaves import ImplicitFill
 from chunkfold.worker.level_fold import LevelArrays

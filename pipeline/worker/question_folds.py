@@ -29,7 +29,7 @@ from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.in_memory import depth_of
 from chunkfold.planning.preaggregation import Preaggregation
 from chunkfold.planning.rows import MOST_OPEN, PreaggregatedRead
-from chunkfold.planning.tiles import Combine
+from chunkfold.planning.tile_finishing import Combine
 from chunkfold.reading.reads import FoldInput
 from chunkfold.worker.worker_device import WorkerDevice
 

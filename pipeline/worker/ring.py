@@ -24,7 +24,7 @@ from chunkfold.kernels.fold.levels import Levels, LevelsFold
 from chunkfold.kernels.fold.selection import RankSelection
 from chunkfold.planning.leaf_extremes import ExtremesFound
 from chunkfold.planning.memory import OPEN_BYTES, ring_slots
-from chunkfold.planning.tiles import Combine
+from chunkfold.planning.tile_finishing import Combine
 from chunkfold.planning.work import Work
 from chunkfold.reading import readers
 from chunkfold.reading.readers import ReadTimes, StagingSlot, committed, overdue, read_staged

@@ -16,7 +16,7 @@ from chunkfold.kernels.accumulator.sums import any_lost
 from chunkfold.kernels.fold.launch import Input
 from chunkfold.kernels.fold.power import Powers
 from chunkfold.planning.layout import Layout
-from chunkfold.planning.tiles import Combine
+from chunkfold.planning.tile_finishing import Combine
 from chunkfold.planning.work import Work
 from chunkfold.reading.box_kernels import secondary_kernels, secondary_window
 from chunkfold.reading.reads import Read, fold_input_of

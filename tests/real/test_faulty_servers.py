@@ -19,7 +19,7 @@ import chunkfold as cf
 from chunkfold.errors import LedgerWarning
 from chunkfold.ledger.ledger import Ledger
 from chunkfold.ledger.upkeep import prune
-from chunkfold.planning import spans
+from chunkfold.planning import ledger_spans
 from chunkfold.running.run import Run
 from chunkfold.stores.listing import listed
 from chunkfold.stores.remote import open_store
@@ -85,7 +85,7 @@ def _small_blocks(s3: Ceph, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in s3.environment.items():
         monkeypatch.setenv(name, value)
     small_blocks(monkeypatch, 1 << 13, (1 << 16, 1 << 17))
-    monkeypatch.setattr(spans, "SETTLED_NS", (0, 0))  # chunks were written a moment ago
+    monkeypatch.setattr(ledger_spans, "SETTLED_NS", (0, 0))  # chunks were written a moment ago
 
 
 def asked(port: int, place: str) -> Run:

@@ -25,7 +25,7 @@ from zarr.storage import ObjectStore
 import chunkfold as cf
 from chunkfold.errors import LedgerError, PlanError
 from chunkfold.events import Event, RunStarted
-from chunkfold.planning import spans
+from chunkfold.planning import ledger_spans
 from chunkfold.workflows.images.pyramid import pyramid
 from chunkfold.workflows.regionwise.changed_parts import PartWriter
 from chunkfold.workflows.transforms.normalize import apply, normalization
@@ -54,7 +54,7 @@ def _environment(s3: Ceph, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in s3.environment.items():
         monkeypatch.setenv(name, value)
     small_blocks(monkeypatch, 1 << 15, (1 << 16, 1 << 17))
-    monkeypatch.setattr(spans, "SETTLED_NS", (0, 0))  # chunks were written a moment ago
+    monkeypatch.setattr(ledger_spans, "SETTLED_NS", (0, 0))  # chunks were written a moment ago
 
 
 def test_a_ledger_in_s3_is_found_by_others(s3: Ceph, tmp_path: Path):
@@ -103,10 +103,10 @@ def test_a_bucket_that_is_missing_is_named(s3: Ceph):
 _KILLED = """
 import json, os, signal, sys, threading, time
 import numpy as np
-from chunkfold.planning import blocks, planner, spans
+from chunkfold.planning import blocks, planner, ledger_spans
 planner.LEAF_BYTES = 1 << 12
-blocks.BLOCK_BYTES = spans.BLOCK_BYTES = (1 << 13, 1 << 14)
-spans.SETTLED_NS = 0, 0
+blocks.BLOCK_BYTES = ledger_spans.BLOCK_BYTES = (1 << 13, 1 << 14)
+ledger_spans.SETTLED_NS = 0, 0
 from chunkfold.workflows.regionwise import changed_parts
 from chunkfold.outputs import staged_objects
 from chunkfold.workflows.transforms.normalize import apply, normalization

@@ -28,7 +28,7 @@ import chunkfold as cf
 from chunkfold.errors import ChunkError, OutputError, PlanError
 from chunkfold.events import Event, RunStarted
 from chunkfold.outputs import staging_folder
-from chunkfold.planning import blocks, planner, spans
+from chunkfold.planning import blocks, ledger_spans, planner
 from chunkfold.workflows.cli.common_options import or_skipped
 from chunkfold.workflows.images.pyramid import pyramid
 from chunkfold.workflows.regionwise import chunk_writers, zarr_tiles
@@ -41,9 +41,9 @@ KILLS = int(os.environ.get("CHUNKFOLD_OUTPUT_KILLS", "4"))
 IN_FLIGHT = 6
 """Blocks that may be under way, or on their way to the output and the ledger."""
 SMALL = """
-from chunkfold.planning import blocks, planner, spans
+from chunkfold.planning import blocks, planner, ledger_spans
 planner.LEAF_BYTES = 2048
-blocks.BLOCK_BYTES = spans.BLOCK_BYTES = (2048, 4096)
+blocks.BLOCK_BYTES = ledger_spans.BLOCK_BYTES = (2048, 4096)
 """
 _KILLED = f"""
 import json, os, signal, sys, time
@@ -66,7 +66,7 @@ pyramid(sys.argv[1], sys.argv[2], ledger=sys.argv[3], on_event=hear, **json.load
 @pytest.fixture(autouse=True)
 def _small_leaves(monkeypatch):
     monkeypatch.setattr(planner, "LEAF_BYTES", 2048)
-    for module in (blocks, spans):
+    for module in (blocks, ledger_spans):
         monkeypatch.setattr(module, "BLOCK_BYTES", (2048, 4096))
     monkeypatch.setattr(zarr_tiles, "MOST_OPEN", 4000)
 

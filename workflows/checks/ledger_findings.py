@@ -17,12 +17,12 @@ from chunkfold.errors import MonoidError, PlanError
 from chunkfold.kernels import Monoid, as_monoid, is_defined
 from chunkfold.ledger.segments import DamagedError
 from chunkfold.ledger.stored_partials import partials_in
-from chunkfold.planning.block_elements import box_of_text
 from chunkfold.planning.blocks import Block
-from chunkfold.planning.found_partials import PartialFinder
+from chunkfold.planning.ledger_block_elements import box_of_text
+from chunkfold.planning.ledger_found_partials import PartialFinder
+from chunkfold.planning.ledger_span_keys import QuestionKeys, question_keys
+from chunkfold.planning.ledger_spans import UnfitForLedgerError
 from chunkfold.planning.plan import Plan
-from chunkfold.planning.span_keys import QuestionKeys, question_keys
-from chunkfold.planning.spans import UnfitForLedgerError
 from chunkfold.plural import counted
 from chunkfold.sources.source import Source
 from chunkfold.workflows.checks.chunk_statistics import (

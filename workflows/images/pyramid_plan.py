@@ -11,11 +11,11 @@ from chunkfold.errors import PlanError, warn_caller
 from chunkfold.outputs.output_places import is_url, out_text, refuse_origins, refuse_overlaps
 from chunkfold.outputs.outputs import check_output, check_writable
 from chunkfold.outputs.staging_folder import question_of
+from chunkfold.planning.ledger_span_keys import component_ids
 from chunkfold.planning.option_table import Keywords, Op
 from chunkfold.planning.options import options_of
 from chunkfold.planning.request import Request, Streamed
 from chunkfold.planning.resolve import resolve
-from chunkfold.planning.span_keys import component_ids
 from chunkfold.sources.opening import open_node, open_source
 from chunkfold.sources.source import Source
 from chunkfold.workflows.images.ome import Image, image_of, refuse_other_version

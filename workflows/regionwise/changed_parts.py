@@ -25,7 +25,7 @@ from chunkfold.ledger.upkeep import drop
 from chunkfold.outputs.outputs import naming, resumable
 from chunkfold.outputs.staged_objects import StagedObjects
 from chunkfold.outputs.staging_folder import StagedOutput, question_of
-from chunkfold.planning.spans import SETTLED_NS
+from chunkfold.planning.ledger_spans import SETTLED_NS
 from chunkfold.plural import counted
 from chunkfold.printable import printable
 from chunkfold.sources.axis_names import axis_names

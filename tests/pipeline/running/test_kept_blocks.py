@@ -220,15 +220,15 @@ def test_blocks_of_other_sizes_and_selections_find_them(
     ops = ["sum", "argmin", "max"]
     for _ in range(6):
         size = rng.choice((3000, 6000, 24000))
-        monkeypatch.setattr("chunkfold.planning.spans.BLOCK_BYTES", (size, 4 * size))
+        monkeypatch.setattr("chunkfold.planning.ledger_spans.BLOCK_BYTES", (size, 4 * size))
         begin, end = sorted(rng.sample(range(0, ROWS + 1, rng.choice((1, 2, 4))), 2))
         selection = np.s_[begin:end] if rng.random() < 0.6 else None
         axis = rng.choice((None, 0, (1, 2), 2))
         op = "sum" if axis == (1, 2) else ops
         asked(source, op, tmp_path / "l", selection=selection, axis=axis)
-    monkeypatch.setattr("chunkfold.planning.spans.BLOCK_BYTES", (3000, 3000))
+    monkeypatch.setattr("chunkfold.planning.ledger_spans.BLOCK_BYTES", (3000, 3000))
     asked(source, ops, tmp_path / "l")
-    monkeypatch.setattr("chunkfold.planning.spans.BLOCK_BYTES", (24000, 24000))
+    monkeypatch.setattr("chunkfold.planning.ledger_spans.BLOCK_BYTES", (24000, 24000))
     assert asked(source, ops, tmp_path / "l").plan.scan.nbytes == 0
 
 
@@ -289,10 +289,10 @@ _KILLED = """
 import os, signal, sys, numpy as np
 import chunkfold as cf
 from chunkfold.events import BlockProgress
-from chunkfold.planning import blocks, planner, spans
+from chunkfold.planning import blocks, planner, ledger_spans
 planner.LEAF_BYTES = 3000
-blocks.BLOCK_BYTES = spans.BLOCK_BYTES = (6000, 12000)
-spans.BLOCK_PER_PARTIAL = 1
+blocks.BLOCK_BYTES = ledger_spans.BLOCK_BYTES = (6000, 12000)
+ledger_spans.BLOCK_PER_PARTIAL = 1
 count = 0
 def hear(event):
     global count

@@ -12,7 +12,7 @@ import zarr
 
 import chunkfold as cf
 from chunkfold.kernels.accumulator.sums import Rounded
-from chunkfold.planning import blocks, planner, tiles
+from chunkfold.planning import blocks, planner, tile_finishing
 from chunkfold.worker import stream
 
 pytestmark = [
@@ -33,18 +33,18 @@ def _small_leaves(monkeypatch):
 @pytest.fixture
 def rounded(monkeypatch) -> list[int]:
     """Take this host's devices for such as have their own memory; return outputs they rounded."""
-    monkeypatch.setattr(tiles, "_SHARING", frozenset())
-    monkeypatch.setattr(tiles, "LEAST_OUTPUTS", 2)
+    monkeypatch.setattr(tile_finishing, "_SHARING", frozenset())
+    monkeypatch.setattr(tile_finishing, "LEAST_OUTPUTS", 2)
     monkeypatch.setattr(stream.LeafStream, "_shares_memory", False)
-    finish, outputs = tiles.TileFinishing.of_rounded, list[int]()
+    finish, outputs = tile_finishing.TileFinishing.of_rounded, list[int]()
 
     def counted(
-        self: tiles.TileFinishing, tile: int, shape: tuple[int, ...], found: Rounded
+        self: tile_finishing.TileFinishing, tile: int, shape: tuple[int, ...], found: Rounded
     ) -> Any:
         outputs.append(math.prod(shape))
         return finish(self, tile, shape, found)
 
-    monkeypatch.setattr(tiles.TileFinishing, "of_rounded", counted)
+    monkeypatch.setattr(tile_finishing.TileFinishing, "of_rounded", counted)
     return outputs
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from chunkfold.kernels import bind
+from chunkfold.planning.ledger_span_keys import canonical, component_ids, hashed
 from chunkfold.planning.options import Options
-from chunkfold.planning.span_keys import canonical, component_ids, hashed
 
 
 def ids(*ops, dtype="f4", **given) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from chunkfold.grid import Axis
 from chunkfold.planning import planner
 from chunkfold.planning.aligned_runs import LeafGrids
 from chunkfold.planning.layout import Layout
-from chunkfold.planning.spans import _sizes
+from chunkfold.planning.ledger_spans import _sizes
 from tests.ledgers import asked, small_blocks, stored
 
 

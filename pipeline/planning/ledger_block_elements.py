@@ -6,7 +6,7 @@ import math
 
 from chunkfold.boxes import Slices
 from chunkfold.planning.blocks import Block
-from chunkfold.planning.span_keys import StoredBlocks, hashed, taken_by
+from chunkfold.planning.ledger_span_keys import StoredBlocks, hashed, taken_by
 from chunkfold.sources.stored_identity import stored_identity
 
 

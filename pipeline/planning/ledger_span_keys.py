@@ -25,11 +25,11 @@ from chunkfold.kernels.accumulator.component import Component
 from chunkfold.kernels.accumulator.traits import traits_of
 from chunkfold.kernels.expressions.nodes import Node, flat
 from chunkfold.ledger.segments import FORMAT
-from chunkfold.planning.block_outputs import reached_tiles
 from chunkfold.planning.blocks import Block, Range
 from chunkfold.planning.folding import Folding, RolledUp
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.layout import Layout
+from chunkfold.planning.ledger_block_outputs import reached_tiles
 from chunkfold.planning.request import Request
 from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.source import Source

@@ -27,11 +27,11 @@ from chunkfold.planning.blocks import (
     packed_leaves,
 )
 from chunkfold.planning.folding import Folding, RolledUp
-from chunkfold.planning.found_partials import PartialFinder
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaves import leaf_elements
+from chunkfold.planning.ledger_found_partials import PartialFinder
+from chunkfold.planning.ledger_span_keys import QuestionKeys, question_keys
 from chunkfold.planning.request import Request
-from chunkfold.planning.span_keys import QuestionKeys, question_keys
 from chunkfold.planning.workers import Terms
 from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.stored_identity import stored_identity

@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from chunkfold.ledger.ledger import Ledger
+from chunkfold.planning.ledger_span_keys import QuestionKeys, component_ids
 from chunkfold.planning.living_statistics import of_all_elements
-from chunkfold.planning.span_keys import QuestionKeys, component_ids
 
 Entries = Sequence[Mapping[str, np.ndarray]]
 """Arrays of a ledger's entries, by name."""

@@ -44,8 +44,9 @@ class Dim:
     """Distance of neighbours in the whole array's C-order index."""
     output_stride: int = 0
     """Distance of neighbours among the outputs, if kept."""
-    others: tuple[int, ...] = ()
-    """The same as `stride` in the buffer of each input behind the first, if they have their own."""
+    other_strides: tuple[int, ...] = ()
+    """Elements between neighbours in the buffer of each input behind the first, if any of these
+    has strides of its own."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Box:
     """First element in the buffer."""
     index: int = 0
     """C-order index of the first element in the whole array."""
-    others: tuple[int, ...] = ()
+    other_offsets: tuple[int, ...] = ()
     """First element in the buffer of each input behind the first, if any has strides of its own;
     none: all are as the first."""
 
@@ -67,7 +68,7 @@ class Box:
 
     @cached_property
     def _hash(self) -> int:  # of so many dims it takes 50 us where caches are cold
-        return hash((self.kept, self.reduced, self.offset, self.index, self.others))
+        return hash((self.kept, self.reduced, self.offset, self.index, self.other_offsets))
 
     @cached_property
     def outputs(self) -> int:
@@ -75,14 +76,14 @@ class Box:
         return math.prod(dim.size for dim in self.kept)
 
     @cached_property
-    def reduces(self) -> int:
+    def elements_per_output(self) -> int:
         """Elements folded into each output."""
         return math.prod(dim.size for dim in self.reduced)
 
     @cached_property
     def elements(self) -> int:
         """Elements in all."""
-        return self.outputs * self.reduces
+        return self.outputs * self.elements_per_output
 
     @property
     def kernel(self) -> str:
@@ -97,7 +98,7 @@ class Box:
         go into different outputs; `short_rows` boxes with few neighbours in each of many outputs;
         `rows` all others.
         """
-        if self.outputs == 1 and self.reduces <= 1:
+        if self.outputs == 1 and self.elements_per_output <= 1:
             return "flat", "there is one element at most"
         if self.outputs == 1 and [(d.stride, d.index_stride) for d in self.reduced] == [(1, 1)]:
             return "flat", "all elements are one run in memory, and go into one output"
@@ -109,7 +110,7 @@ class Box:
         if row.stride < run.stride:
             return "columns", "neighbours in memory go into different outputs"
         short = run.stride == 1 and run.size <= SHORT_RUN and row.size >= SHORT_RUNS
-        if short and not self.others:
+        if short and not self.other_offsets:
             return "short_rows", (
                 f"an output has runs of {run.size} neighbours in memory, {SHORT_RUN} at most"
             )
@@ -117,49 +118,51 @@ class Box:
 
     def words(self) -> np.ndarray:
         """Lay the dims out as kernels/cl/place.clh reads them: uint64, kept before reduced."""
-        unit = Dim(1, 0, 0, others=(0,) * len(self.others))
+        unit = Dim(1, 0, 0, other_strides=(0,) * len(self.other_offsets))
         kept, reduced = self.kept or (unit,), self.reduced or (unit,)
         words = [len(kept), len(reduced)]
         for dim in (*kept, *reduced):
             words += [dim.size, dim.stride, dim.index_stride, dim.output_stride]
-        for number in range(len(self.others)):
-            words += [dim.others[number] for dim in (*kept, *reduced)]
+        for number in range(len(self.other_offsets)):
+            words += [dim.other_strides[number] for dim in (*kept, *reduced)]
         return np.array(words, np.uint64)
 
     def of_inputs(self, number: int) -> Box:
-        """Return the same with strides of every input, of which there are so many."""
-        if self.others:
+        """Return the box with strides of every input, of which there are so many."""
+        if self.other_offsets:
             return self
         several = number - 1
         kept, reduced = (
-            tuple(replace(dim, others=(dim.stride,) * several) for dim in dims)
+            tuple(replace(dim, other_strides=(dim.stride,) * several) for dim in dims)
             for dims in (self.kept, self.reduced)
         )
-        return replace(self, kept=kept, reduced=reduced, others=(self.offset,) * several)
+        return replace(self, kept=kept, reduced=reduced, other_offsets=(self.offset,) * several)
 
     def cut_rows(self, fold: int) -> tuple[Box, Box | None]:
         """Cut the innermost reduced dim behind a multiple of `fold`; the rest is None if empty.
 
         >>> main, rest = box((7, 2), (0,)).cut_rows(3)
-        >>> main.reduces, rest.reduces, rest.offset
+        >>> main.elements_per_output, rest.elements_per_output, rest.offset
         (6, 1, 12)
         """
         if not self.reduced or self.reduced[-1].size % fold == 0:
             return self, None
         *outer, rows = self.reduced
         whole = rows.size // fold * fold
-        first = replace(self, reduced=(*outer, replace(rows, size=whole)))
+        main = replace(self, reduced=(*outer, replace(rows, size=whole)))
         rest = replace(
             self,
             reduced=(*outer, replace(rows, size=rows.size - whole)),
             offset=self.offset + whole * rows.stride,
             index=self.index + whole * rows.index_stride,
-            others=tuple(
-                first + whole * stride
-                for first, stride in zip(self.others, rows.others, strict=bool(self.others))
+            other_offsets=tuple(
+                offset + whole * stride
+                for offset, stride in zip(
+                    self.other_offsets, rows.other_strides, strict=bool(self.other_offsets)
+                )
             ),
         )
-        return first, rest
+        return main, rest
 
 
 def box(
@@ -170,7 +173,7 @@ def box(
     index_strides: Strides = None,
     index: int = 0,
     offset: int = 0,
-    others: Sequence[Strides] = (),
+    other_strides: Sequence[Strides] = (),
     other_offsets: Sequence[int] | None = None,
 ) -> Box:
     """Describe a box of a buffer whose `axes` are reduced.
@@ -191,7 +194,7 @@ def box(
         C-order index of the box's first element in the whole array.
     offset
         First element in the buffer.
-    others
+    other_strides
         Strides of each input behind the first, 0 along axes that it lacks (`strides_along`); None
         for one that is as the first. Nothing: all are.
     other_offsets
@@ -199,32 +202,32 @@ def box(
         it, 0 of others.
 
     >>> box((2, 3, 4), (1, 2)).reduced
-    (Dim(size=12, stride=1, index_stride=1, output_stride=0, others=()),)
+    (Dim(size=12, stride=1, index_stride=1, output_stride=0, other_strides=()),)
     >>> box((2, 3), (1,), strides=(1, 2)).kernel
     'columns'
-    >>> box((2, 3), (0, 1), others=[(1, 0)]).reduced[0].others
+    >>> box((2, 3), (0, 1), other_strides=[(1, 0)]).reduced[0].other_strides
     (1,)
     """
-    own = tuple(c_strides(shape) if strides is None else strides)
-    each, firsts = of_others(own, offset, others, other_offsets)
-    dims = dims_of(shape, axes, own, index_strides, each)
+    strides = tuple(c_strides(shape) if strides is None else strides)
+    each, offsets = of_others(strides, offset, other_strides, other_offsets)
+    dims = dims_of(shape, axes, strides, index_strides, each)
     kept = merged_dims([(dim,) for axis, dim in dims.items() if axis not in axes])
     reduced = merged_dims([(dim,) for axis, dim in dims.items() if axis in axes])
     parts = tuple(dim for (dim,) in kept), tuple(dim for (dim,) in reduced)
-    return Box(*parts, offset, index, firsts)
+    return Box(*parts, offset, index, offsets)
 
 
 def of_others(
-    own: tuple[int, ...],
+    strides: tuple[int, ...],
     offset: int,
-    others: Sequence[Strides],
+    other_strides: Sequence[Strides],
     other_offsets: Sequence[int] | None,
 ) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
-    """Return strides and first element of each input behind the first; nothing if they are its."""
-    each = [own if one is None else tuple(one) for one in others]
+    """Return strides and offset of each input behind the first; nothing if all are as the first."""
+    each = [strides if one is None else tuple(one) for one in other_strides]
     if other_offsets is None:
-        other_offsets = [0 if one is not None else offset for one in others]
-    if all(one == own for one in each) and set(other_offsets) <= {offset}:
+        other_offsets = [0 if one is not None else offset for one in other_strides]
+    if all(one == strides for one in each) and set(other_offsets) <= {offset}:
         return [], ()
     return each, tuple(other_offsets)
 
@@ -234,7 +237,7 @@ def dims_of(
     axes: Sequence[int],
     strides: Strides = None,
     index_strides: Strides = None,
-    others: Sequence[Sequence[int]] = (),
+    other_strides: Sequence[Sequence[int]] = (),
 ) -> dict[int, Dim]:
     """Return the dim of each axis; parameters as `box`."""
     strides = c_strides(shape) if strides is None else strides
@@ -247,7 +250,7 @@ def dims_of(
             strides[axis],
             given[axis],
             outputs.get(axis, 0),
-            tuple(one[axis] for one in others),
+            tuple(one[axis] for one in other_strides),
         )
         for axis in range(len(shape))
     }
@@ -260,7 +263,7 @@ def merged_dims(dims: Sequence[tuple[Dim, ...]]) -> list[tuple[Dim, ...]]:
     are merged are one run in all.
     """
     if any(each[0].size == 0 for each in dims):
-        return [tuple(Dim(0, 1, 1, 1, tuple(1 for _ in dim.others)) for dim in dims[0])]
+        return [tuple(Dim(0, 1, 1, 1, tuple(1 for _ in dim.other_strides)) for dim in dims[0])]
     out: list[tuple[Dim, ...]] = []
     for each in sorted(dims, key=lambda each: -each[0].stride):
         if each[0].size == 1:
@@ -279,5 +282,5 @@ def _continues(before: Dim, dim: Dim) -> bool:
         before.stride == dim.size * dim.stride
         and before.index_stride == dim.size * dim.index_stride
         and before.output_stride == dim.size * dim.output_stride
-        and before.others == tuple(dim.size * stride for stride in dim.others)
+        and before.other_strides == tuple(dim.size * stride for stride in dim.other_strides)
     )

@@ -100,7 +100,7 @@ class Fold:
             event = repeat.launch(inputs, wait_for)
             self._used = max(self._used, repeat.groups)
         else:
-            if box.others or self.tuning.strided:
+            if box.other_offsets or self.tuning.strided:
                 box = box.of_inputs(len(inputs))
             add = self._add_flat if box.kernel == "flat" else self._add_laid
             event = add(inputs, box, wait_for)
@@ -111,8 +111,8 @@ class Fold:
     def took(self, box: Box) -> None:
         """Account for a box that was launched to be folded into what `held` gave."""
         self._passes.expect(box.elements)
-        self._count += box.reduces
-        self._deposits += box.reduces * self.accumulator.deposits
+        self._count += box.elements_per_output
+        self._deposits += box.elements_per_output * self.accumulator.deposits
         if self._deposits >= MOST_DEPOSITS:
             self._settle()
 
@@ -253,7 +253,7 @@ class Fold:
             **self.held(groups),
         }
         again = box, bool(values["fresh"])
-        if box.others:
+        if box.other_offsets:
             given, tuning = strided_inputs(inputs, box, run=True), self.tuning.for_box(box)
             return self.launcher.launch(where, shape, given, wait_for, tuning=tuning, **values)
         room = len(self._repeats) < _MOST_REPEATS
@@ -270,12 +270,12 @@ class Fold:
             event = self.launcher.launch(
                 one.where,
                 one.shape,
-                strided_inputs(inputs, one.box) if box.others else inputs,
+                strided_inputs(inputs, one.box) if box.other_offsets else inputs,
                 wait_for,
                 tuning=tuning,
                 geo=geometry,
                 outputs=self.outputs,
-                reduces=one.box.reduces,
+                reduces=one.box.elements_per_output,
                 offset=one.box.offset,
                 index=one.box.index,
                 **one.values,
@@ -289,7 +289,7 @@ class Fold:
         if laid is None:
             tuning = self.tuning.for_box(box)
             launches = planned_launches(tuning, box, self.splits, tables=self._tables is not None)
-            own = tuning if box.others else None
+            own = tuning if box.other_offsets else None
             laid = [(one, one.tuning or own, self.launcher.geometry(one.box)) for one in launches]
             if len(self._layouts) < _MOST_REPEATS:
                 self._layouts[box] = laid

@@ -255,7 +255,7 @@ def strided_inputs(inputs: Sequence[Input], box: Box, *, run: bool = False) -> l
     """
     given: list[KernelArgument] = [inputs[0]]
     for number, buffer in enumerate(inputs[1:]):
-        stride = box.reduced[0].others[number] if run and box.reduced else 0
-        at = (box.others[number] - box.offset * stride) % 2**64
+        stride = box.reduced[0].other_strides[number] if run and box.reduced else 0
+        at = (box.other_offsets[number] - box.offset * stride) % 2**64
         given += [buffer, np.uint64(at), np.uint64(stride), np.uint64(0)]
     return given

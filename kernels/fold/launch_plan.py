@@ -66,7 +66,7 @@ def _columns(tuning: Tuning, box: Box, splits: int, *, tables: bool) -> Sequence
     size = shape.tuning.columns.local_size
     values = {
         "fold": shape.fold,
-        "span": -(-main.reduces // (shape.fold * shape.blocks)),
+        "span": -(-main.elements_per_output // (shape.fold * shape.blocks)),
         "blocks": shape.blocks,
     }
     groups = -(-shape.jobs // size)

@@ -76,18 +76,18 @@ def row_shape(tuning: Tuning, box: Box, splits: int) -> tuple[int, int, int]:
     run = box.reduced[-1].size if box.reduced else 1
     team = team_size(tuning, run)
     teams = tuning.groups * (tuning.rows.local_size // team)
-    wanted = min(teams // box.outputs, -(-box.reduces // (team * tuning.rows.width)))
-    runs = box.reduces // run
+    wanted = min(teams // box.outputs, -(-box.elements_per_output // (team * tuning.rows.width)))
+    runs = box.elements_per_output // run
     if tuning.strip and wanted <= 1 < runs:
         each = -(-runs // min(splits, runs))
         return team, -(-runs // each), each * run
     used = max(1, min(splits, wanted))
-    return team, used, -(-box.reduces // used)
+    return team, used, -(-box.elements_per_output // used)
 
 
 def short_row_shape(tuning: Tuning, loads: Loads, box: Box, splits: int) -> tuple[int, int, int]:
     """Lay `fold_short_rows` over a box: work-groups, blocks of an output's runs, runs of each."""
-    row, runs = box.kept[-1], box.reduces // box.reduced[-1].size
+    row, runs = box.kept[-1], box.elements_per_output // box.reduced[-1].size
     bundles = box.outputs // row.size * -(-row.size // (loads.lanes * loads.local_size))
     blocks = max(1, min(tuning.groups // bundles, splits, runs))
     jobs = bundles * blocks
@@ -111,7 +111,7 @@ def column_shape(tuning: Tuning, box: Box, splits: int, *, tables: bool = False)
         fold = 1
     fold = max(1, min(fold, splits))
     across = box.outputs // column.size * -(-fold * column.size // tile)
-    blocks = max(1, min(-(-items // across), splits // fold, box.reduces // fold))
+    blocks = max(1, min(-(-items // across), splits // fold, box.elements_per_output // fold))
     return ColumnShape(tuning, fold, blocks, blocks * across)
 
 
@@ -149,11 +149,11 @@ def _follow(box: Box) -> bool:
     if not box.reduced:
         return False
     column, row = box.kept[-1], box.reduced[-1]
-    others = tuple(column.size * stride for stride in column.others)
-    return (row.stride, row.index_stride, row.others) == (
+    other_strides = tuple(column.size * stride for stride in column.other_strides)
+    return (row.stride, row.index_stride, row.other_strides) == (
         column.size,
         column.size * column.index_stride,
-        others,
+        other_strides,
     )
 
 

@@ -147,7 +147,7 @@ class Tuning:
 
     def for_box(self, box: Box) -> Tuning:
         """Return the tuning for a box, whose inputs may have strides of their own."""
-        return replace(self, strided=True) if box.others and not self.strided else self
+        return replace(self, strided=True) if box.other_offsets and not self.strided else self
 
     def narrow(self) -> Tuning:
         """Return the tuning for columns that are no neighbours in memory."""

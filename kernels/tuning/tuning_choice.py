@@ -74,7 +74,7 @@ def chosen(
     kernels
         Those of `FOLDS` that will be launched: others need not be tried.
     strided
-        Whether inputs have strides of their own (`box(..., others=)`).
+        Whether inputs have strides of their own (`box(..., other_strides=)`).
 
     Raises
     ------

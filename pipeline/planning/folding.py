@@ -19,7 +19,7 @@ from chunkfold.planning.broadcast_inputs import BroadcastInput
 from chunkfold.planning.group_keys import Keys, PackedKeys
 from chunkfold.planning.grouping import AnyKeys, OwnKeys
 from chunkfold.planning.layout import Layout
-from chunkfold.planning.leaf_boxes import Inputs, kept_leaf_box, keyed_leaf_box, leaf_box
+from chunkfold.planning.leaf_boxes import InputTraits, keyed_leaf_box, leaf_box, unreduced_leaf_box
 from chunkfold.planning.leaves import secondary_layout
 from chunkfold.planning.preaggregation import Preaggregation, preaggregation_of
 from chunkfold.planning.request import Request
@@ -123,7 +123,7 @@ class Folding(Accumulators):
         """Describe a part of a leaf whose elements are all kept; None where none are."""
         if not self.choosers:
             return None
-        return kept_leaf_box(self.layout, pieces, within, self._inputs)
+        return unreduced_leaf_box(self.layout, pieces, within, self._inputs)
 
     @property
     def groups_of_kept(self) -> np.ndarray | None:
@@ -161,9 +161,9 @@ class Folding(Accumulators):
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
     @cached_property
-    def _inputs(self) -> Inputs:
+    def _inputs(self) -> InputTraits:
         staged = len(self.accumulator.stored) - len(self.broadcast)
-        return Inputs(self.accumulator.uses_index, staged, self.broadcast)
+        return InputTraits(self.accumulator.uses_index, staged, self.broadcast)
 
 
 def ways_to_answer(

@@ -20,7 +20,7 @@ from chunkfold.planning.broadcast_inputs import BroadcastInput
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.grouping import AnyKeys
 from chunkfold.planning.layout import Layout
-from chunkfold.planning.leaf_boxes import Inputs
+from chunkfold.planning.leaf_boxes import InputTraits
 from chunkfold.planning.rows import MOST_OPEN, Rows
 from chunkfold.planning.rules import PlanRule, applies
 from chunkfold.planning.tile_finishing import Combine
@@ -90,7 +90,7 @@ class FactoredWeights:
         found = factoring(accumulator, staged)
         if found is None:
             return None
-        rows = Rows.of(layout, weights.axes, Inputs(staged=staged, broadcast=tuple(others)))
+        rows = Rows.of(layout, weights.axes, InputTraits(staged=staged, broadcast=tuple(others)))
         return cls(rows, found, weights)
 
     @property
@@ -171,7 +171,7 @@ class LabelledRows:
         staged: int,
     ) -> LabelledRows:
         """Return the rows of a layout."""
-        inputs = Inputs(accumulator.uses_index, staged, tuple(broadcast))
+        inputs = InputTraits(accumulator.uses_index, staged, tuple(broadcast))
         return cls(Rows.of(layout, keys.axes, inputs), accumulator, keys)
 
     @property

@@ -19,7 +19,7 @@ from chunkfold.kernels.accumulator.partial import assembled, zero_partial
 from chunkfold.kernels.fold.shapes import CPU_ACCUMULATORS, SPLIT_BYTES
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.layout import Layout
-from chunkfold.planning.leaf_boxes import Inputs, leaf_box
+from chunkfold.planning.leaf_boxes import InputTraits, leaf_box
 from chunkfold.planning.tile_finishing import Combine
 
 MOST_OPEN = 32
@@ -47,14 +47,14 @@ class Rows:
     """The tile's, in which those axes are kept."""
     output_axes: tuple[int, ...]
     """Axes that are kept of what is reduced."""
-    inputs: Inputs
+    inputs: InputTraits
     of_tile: int
     """Rows of a tile, at most."""
     boxes: int
     """Boxes of rows that leaves cut a tile into."""
 
     @classmethod
-    def of(cls, layout: Layout, apart: Sequence[int], inputs: Inputs) -> Rows:
+    def of(cls, layout: Layout, apart: Sequence[int], inputs: InputTraits) -> Rows:
         """Return the rows of a layout, which differ in their places along some axes."""
         along = [n for n in layout.reduced if n in apart]
         summed = tuple(n for n in layout.reduced if n not in apart)

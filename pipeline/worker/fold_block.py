@@ -22,7 +22,7 @@ from chunkfold.planning.blocks import Block
 from chunkfold.planning.folding import Folding, RolledUp
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.layout import Layout
-from chunkfold.planning.leaf_boxes import Inputs
+from chunkfold.planning.leaf_boxes import InputTraits
 from chunkfold.planning.leaf_extremes import LeafExtremes
 from chunkfold.planning.rows import Rows
 from chunkfold.planning.tile_finishing import Combine, FinishedTile
@@ -252,7 +252,7 @@ def _combined_finer(
     """
     layout, roll_up, keys = question.layout, question.roll_up, question.keys
     assert keys is None or isinstance(keys, Keys)
-    rows = Rows.of(layout, roll_up.extra_axes, Inputs())
+    rows = Rows.of(layout, roll_up.extra_axes, InputTraits())
     by_tile = defaultdict[int, list[tuple[Slices, Partial]]](list)
     for finer_tile, one in finer_partials.items():
         # A finer tile is within one tile: it keeps all axes that this question keeps.

@@ -24,7 +24,7 @@ from chunkfold.kernels.fold.shapes import MOST_GROUPS, SPLIT_BYTES
 from chunkfold.planning import blocks, planner
 from chunkfold.planning.blocks import FAN_IN_LARGE, FAN_IN_SMALL, LARGE_PARTIAL_BYTES, Tree, fan_in
 from chunkfold.planning.layout import Layout
-from chunkfold.planning.leaf_boxes import Inputs, leaf_box
+from chunkfold.planning.leaf_boxes import InputTraits, leaf_box
 from chunkfold.planning.leaves import LEAST_OUTPUTS, leaf_factors
 from chunkfold.planning.memory import ring_slots
 from chunkfold.selections import select
@@ -217,7 +217,7 @@ def test_leaves_cover_every_selected_element_once_and_outputs_fit(data):
             assert outputs == layout.tile_outputs(tile)
             within = [slice(0, piece.length) for piece in pieces]
             for indexed in (False, True):
-                one = leaf_box(layout, pieces, within, Inputs(indexed))
+                one = leaf_box(layout, pieces, within, InputTraits(indexed))
                 assert (one.outputs, one.elements) == (outputs, math.prod(p.length for p in pieces))
     want = np.zeros(shape, int)
     each = (positions_of(size, entry) for size, entry in zip(shape, selection, strict=True))

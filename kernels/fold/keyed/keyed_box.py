@@ -39,7 +39,7 @@ def keyed_box(
     index_strides: Sequence[int] | None = None,
     index: int = 0,
     offset: int = 0,
-    others: Sequence[Strides] = (),
+    other_strides: Sequence[Strides] = (),
     other_offsets: Sequence[int] | None = None,
 ) -> KeyedBox:
     """Describe a box of a buffer whose `axes` are reduced by key.
@@ -49,7 +49,7 @@ def keyed_box(
     key_axes
         The axes that the keys have, ascending: keys are a C-contiguous buffer of these extents, and
         the same along all others. None: all axes.
-    shape, axes, strides, index_strides, index, offset, others, other_offsets
+    shape, axes, strides, index_strides, index, offset, other_strides, other_offsets
         As in `chunkfold.kernels.box`.
 
     Raises
@@ -66,19 +66,19 @@ def keyed_box(
         raise MonoidError(
             f"keys have axes {along}, the elements {ndim}: name some of them, ascending"
         )
-    own = tuple(c_strides(shape) if strides is None else strides)
-    each, firsts = of_others(own, offset, others, other_offsets)
+    strides = tuple(c_strides(shape) if strides is None else strides)
+    each, offsets = of_others(strides, offset, other_strides, other_offsets)
     of_keys = strides_along(shape, along)
     pairs = {
         axis: (dim, Dim(dim.size, of_keys[axis], 0))
-        for axis, dim in dims_of(shape, axes, own, index_strides, each).items()
+        for axis, dim in dims_of(shape, axes, strides, index_strides, each).items()
     }
     kept = merged_dims([pair for axis, pair in pairs.items() if axis not in axes])
     reduced = merged_dims([pair for axis, pair in pairs.items() if axis in axes])
     elements, keys = (
         (tuple(pair[n] for pair in kept), tuple(pair[n] for pair in reduced)) for n in range(2)
     )
-    return KeyedBox(Box(*elements, offset, index, firsts), Box(*keys))
+    return KeyedBox(Box(*elements, offset, index, offsets), Box(*keys))
 
 
 def keys_of_rows(codes: np.ndarray | None, box: Box) -> np.ndarray | None:
@@ -87,7 +87,11 @@ def keys_of_rows(codes: np.ndarray | None, box: Box) -> np.ndarray | None:
     None if outputs differ in it, or it is not worth while to look. `codes` are what a box of keys
     describes, C-contiguous.
     """
-    if codes is None or box.reduces > _MOST_LOOKED_AT or any(dim.stride for dim in box.kept):
+    if (
+        codes is None
+        or box.elements_per_output > _MOST_LOOKED_AT
+        or any(dim.stride for dim in box.kept)
+    ):
         return None
     sizes = [dim.size for dim in box.reduced]
     flat = codes.reshape(-1)

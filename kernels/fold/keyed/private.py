@@ -44,7 +44,7 @@ class PrivateAccumulators:
     ) -> cl.Event:
         """Enqueue the fold of a box."""
         of, fold, box = self._of, self.fold, layout.elements
-        splits, span = private_plan(fold.tuning, of.keys, box.reduces, fold.splits)
+        splits, span = private_plan(fold.tuning, of.keys, box.elements_per_output, fold.splits)
         tiles = column_jobs(fold.tuning, layout)
         if tiles is None:
             where, jobs = ("keyed/private.cl", "fold_private"), box.outputs
@@ -66,14 +66,14 @@ class PrivateAccumulators:
         event = fold.launcher.launch(
             where,
             each_shape(fold.tuning, splits * jobs),
-            strided_inputs(inputs, box) if box.others else inputs,
+            strided_inputs(inputs, box) if box.other_offsets else inputs,
             wait_for,
-            tuning=fold.tuning.for_box(box) if box.others else None,
+            tuning=fold.tuning.for_box(box) if box.other_offsets else None,
             key=keys,
             geo=fold.launcher.geometry(box),
             key_geo=fold.launcher.geometry(layout.keys),
             outputs=box.outputs,
-            reduces=box.reduces,
+            reduces=box.elements_per_output,
             keys=of.keys,
             span=span,
             splits=splits,

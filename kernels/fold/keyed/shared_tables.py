@@ -69,18 +69,18 @@ class Tables:
         Where there are positions, the first elements that have their extremes are found in between.
         """
         of, fold, box = self._of, self.fold, layout.elements
-        if self._shared.places[Deposit.STATE] and box.reduces >= _MOST_ELEMENTS:
+        if self._shared.places[Deposit.STATE] and box.elements_per_output >= _MOST_ELEMENTS:
             raise DeviceError(
-                f"{box.reduces:,} elements of an output are to be added up by key at once: sums of "
-                f"integers hold fewer than {_MOST_ELEMENTS:,}; fold several boxes"
+                f"{box.elements_per_output:,} elements of an output are to be added up by key at "
+                f"once: sums of integers hold fewer than {_MOST_ELEMENTS:,}; fold several boxes"
             )
         held, digits = fold.held(1), self._tables.digits
-        plan = table_plan(fold.tuning, self._shared, digits, box.outputs, box.reduces)
+        plan = table_plan(fold.tuning, self._shared, digits, box.outputs, box.elements_per_output)
         elements: dict[str, Any] = {
-            "tuning": fold.tuning.for_box(box) if box.others else None,
+            "tuning": fold.tuning.for_box(box) if box.other_offsets else None,
             "geo": fold.launcher.geometry(box),
             "outputs": box.outputs,
-            "reduces": box.reduces,
+            "reduces": box.elements_per_output,
             "offset": box.offset,
             "index": box.index,
         }
@@ -92,7 +92,7 @@ class Tables:
             "words": self._words,
             "seen": held["seen"],
         }
-        given = strided_inputs(inputs, box) if box.others else inputs
+        given = strided_inputs(inputs, box) if box.other_offsets else inputs
         shape = (plan.work_groups * box.outputs, fold.tuning.sharing)
         if self._shared.exact:
             self._sample(given, wait_for, box, elements)

@@ -276,7 +276,10 @@ def test_narrow_states_are_emptied_in_time(opened: DeviceContext, op: str, dtype
     fold = Fold(opened, bound.accumulator, tuning, outputs)
     fold.add([upload(opened, np.full(shape, most, dtype))], whole)
     got = bound.statistics[0].finish(fold.finish())
-    assert got.tolist() == [whole.reduces * int(most) ** (2 if op == "sumsq" else 1)] * outputs
+    assert (
+        got.tolist()
+        == [whole.elements_per_output * int(most) ** (2 if op == "sumsq" else 1)] * outputs
+    )
 
 
 @pytest.mark.parametrize("digits", [2, 4])

@@ -71,7 +71,7 @@ def found(
     while True:
         reads += 1
         others = [strides_along(x.shape, own if slot.size > 1 else ()) for slot in slots]
-        part = box(x.shape, axes, others=[*(None for _ in weights), *others])
+        part = box(x.shape, axes, other_strides=[*(None for _ in weights), *others])
         inputs = [x, *weights, *slots]
         bound = bind([monoid], [one.dtype for one in inputs], outputs=part.outputs)
         accumulator = bound.accumulator.for_outputs(part.outputs)

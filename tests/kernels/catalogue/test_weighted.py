@@ -58,7 +58,7 @@ def results(
     """Fold an array and weights; `own` are the axes that these have."""
     bound = bind(monoids, [x.dtype, w.dtype], exact=True, ddof=ddof, fp64=opened.device.fp64)
     others = () if own is None else [strides_along(x.shape, own)]
-    part = box(x.shape, axes, others=others)
+    part = box(x.shape, axes, other_strides=others)
 
     def once(accumulator):
         tuning = shaped(opened.device, accumulator, shape)

@@ -154,7 +154,7 @@ def test_fast_sums_without_float64_keep_their_bound(device: Device, axes: tuple[
     got = statistic.finish(fold, data.shape, axes)
     exact, wide = data.astype("f8").sum(axes).reshape(-1), np.abs(data.astype("f8"))
     limits = [
-        sum_bound(part.reduces, magnitude, result, data.dtype, fp64=False)
+        sum_bound(part.elements_per_output, magnitude, result, data.dtype, fp64=False)
         for magnitude, result in zip(wide.sum(axes).reshape(-1), exact, strict=True)
     ]
     assert (np.abs(got - exact) <= limits).all()

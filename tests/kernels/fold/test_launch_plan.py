@@ -33,7 +33,7 @@ def test_launches_cover_a_box_within_the_splits_there_are(shape: list[int], data
             assert 1 <= one.splits <= splits
             assert min(one.shape) >= 1
             if "span" in one.values:  # blocks of so many reach the end
-                runs = one.box.reduces // one.values.get("fold", 1)
+                runs = one.box.elements_per_output // one.values.get("fold", 1)
                 if one.where[1] == "fold_short_rows":
                     runs //= one.box.reduced[-1].size
                 blocks = one.values.get("blocks", one.splits)

@@ -80,7 +80,7 @@ def test_inputs_of_fewer_axes_are_as_if_broadcast(opened: DeviceContext, shape: 
         other = OWN[(number + axes[0] + 1) % len(OWN)]
         first, *rest = inputs(one, other, seed=number)
         pairs = [strided(array, own) for array, own in zip(rest, (one, other), strict=True)]
-        part = box(SHAPE, axes, others=[strides for _, strides in pairs])
+        part = box(SHAPE, axes, other_strides=[strides for _, strides in pairs])
         used.add(part.kernel)
         got = answer(opened, bound, shape, [upload(opened, a) for a in (first, *rest)], part)
         whole = [first, *(np.broadcast_to(array, SHAPE) for array, _ in pairs)]
@@ -132,7 +132,7 @@ def test_inputs_may_stand_anywhere_in_memory(opened: DeviceContext, shape: str):
             strides=strides,
             index_strides=c_strides(extents),
             offset=offset,
-            others=[one[2] for one in others],
+            other_strides=[one[2] for one in others],
             other_offsets=[one[3] for one in others],
         )
         used.add(part.kernel)
@@ -159,8 +159,8 @@ def test_boxes_with_and_without_strides_go_into_one_partial(opened: DeviceContex
     )
     plain = box(SHAPE, (0,))
     others = [strides_along(SHAPE, own) for own in ((1,), (1, 2))]
-    apart = box(SHAPE, (0,), others=others, index=first.size)
-    assert (plain.others, apart.others) == ((), (0, 0))
+    apart = box(SHAPE, (0,), other_strides=others, index=first.size)
+    assert (plain.other_offsets, apart.other_offsets) == ((), (0, 0))
     buffers = [upload(opened, a) for a in (first, vector, mask)]
     laid = [buffers[0], *(upload(opened, np.ascontiguousarray(a)) for a in whole)]
     accumulator = bound.accumulator.for_outputs(2)
@@ -176,13 +176,15 @@ def test_boxes_with_and_without_strides_go_into_one_partial(opened: DeviceContex
 def test_strides_that_are_the_firsts_own_are_none():
     own, offset = (64, 8, 1), 5
     same = box(
-        (4, 4, 8), (0,), strides=own, offset=offset, others=[None, own], other_offsets=[5, 5]
+        (4, 4, 8), (0,), strides=own, offset=offset, other_strides=[None, own], other_offsets=[5, 5]
     )
     assert same == box((4, 4, 8), (0,), strides=own, offset=offset)
-    moved = box((4, 4, 8), (0,), strides=own, offset=offset, others=[None], other_offsets=[6])
-    assert moved.others == (6,)
-    main, rest = box((7, 2), (0,), others=[(1, 0)]).cut_rows(3)
-    assert (main.others, rest.others, rest.reduces) == ((0,), (6,), 1)
+    moved = box(
+        (4, 4, 8), (0,), strides=own, offset=offset, other_strides=[None], other_offsets=[6]
+    )
+    assert moved.other_offsets == (6,)
+    main, rest = box((7, 2), (0,), other_strides=[(1, 0)]).cut_rows(3)
+    assert (main.other_offsets, rest.other_offsets, rest.elements_per_output) == ((0,), (6,), 1)
 
 
 def test_a_tuning_for_strides_is_tried_before_it_is_chosen(opened: DeviceContext):
@@ -192,6 +194,6 @@ def test_a_tuning_for_strides_is_tried_before_it_is_chosen(opened: DeviceContext
     fold = Fold(opened, bound.accumulator, tuning)
     data = upload(opened, np.arange(50, dtype="f4"))
     fold.add([data, data], box((50,), (0,)))  # also of those that are as the first
-    fold.add([data, data], box((50,), (0,), others=[(0,)], other_offsets=[7]))
+    fold.add([data, data], box((50,), (0,), other_strides=[(0,)], other_offsets=[7]))
     got = bound.statistics[0].finish(fold.finish())
     assert got.tolist() == [sum(n * n + 7 * n for n in range(50))]

@@ -87,7 +87,7 @@ def test_weights_by_key_may_lack_axes(opened: DeviceContext, way: str, shape: st
     for case in CASES:
         own, axes = case
         x, w, keys = _elements(case)
-        layout = keyed_box(SHAPE, axes, axes, others=[strides_along(SHAPE, own)])
+        layout = keyed_box(SHAPE, axes, axes, other_strides=[strides_along(SHAPE, own)])
         for local in (True, False):
             fold = KeyedFold(
                 opened, accumulator, tuning, KEYS, layout.outputs, way=way, local=local

@@ -192,7 +192,7 @@ class Prepared:
     def __call__(self) -> object:
         """Fold once, and read the partial back."""
         self.fold.add(self.buffers, self.whole)
-        return self.fold.finish()
+        return self.fold.read_back()
 
     def device_seconds(self) -> float:
         """Fold once; return what the kernels took by the device's clock."""

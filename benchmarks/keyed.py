@@ -80,7 +80,7 @@ def seconds_by_label(
 
     def labelled() -> None:
         keyed.add([buffer], held, keyed_box(keys.shape, (0,)))
-        keyed.finish()
+        keyed.read_back()
 
     labelled()  # the first time it compiles
     try:
@@ -117,7 +117,7 @@ def main() -> None:
                 fold: Fold = fold, buffer: cl.Buffer = buffer, whole: Box = whole
             ) -> None:
                 fold.add([buffer], whole)
-                fold.finish()
+                fold.read_back()
 
             unlabelled()  # the first time it compiles
             rate = array.nbytes / own_seconds(fold, unlabelled, options.rounds) / 1e9

@@ -119,7 +119,7 @@ def folding(fold: Fold, buffer: cl.Buffer, whole: Box) -> Timed:
 
     def run() -> object:
         fold.add([buffer], whole)
-        return fold.finish()
+        return fold.read_back()
 
     return run
 

@@ -37,7 +37,7 @@ class Fold:
     """Folds any number of buffers into one partial of `outputs` accumulators per slot.
 
     Buffers are folded in the order given, on one in-order queue; nothing waits for the host
-    until `finish`. Not for use by several threads at once.
+    until `read_back`. Not for use by several threads at once.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Fold:
         """Account for a box whose elements another launch looks at, and counts."""
         self._passes.expect(box.elements)
 
-    def finish(self) -> Partial:
+    def read_back(self) -> Partial:
         """Run the passes, read the partial back, and start anew from zero.
 
         Exact sums that are expansions may have lost something: see `accumulator.sums.any_lost`.
@@ -133,12 +133,12 @@ class Fold:
         return self._finishing()()
 
     def rounded(self, how: Sequence[Rounding]) -> Rounded | Partial:
-        """Round all results on the device, or read the partial back if it cannot; as `finish`."""
+        """Round all results on the device; if it cannot, read the partial back, as `read_back`."""
         if self._used and self.outputs and self._tables is None:
             source, used, count = self._acc, self._used, self._count
             self._used = self._count = self._deposits = 0
             return self._passes.rounded(source, used, self.splits * self.outputs, count, how)
-        return self.finish()
+        return self.read_back()
 
     def copy_to(self, into: cl.Buffer, runs: Sequence[OutputRun]) -> cl.Event:
         """Enqueue copies of accumulators to a buffer, and start anew from zero; return the last.
@@ -188,7 +188,7 @@ class Fold:
         return tables and self._passes.has(self.splits)
 
     def profile(self) -> Profile:
-        """Return the times of launches that `finish` proved done since it was last asked."""
+        """Return the times of launches that `read_back` proved done since it was last asked."""
         own = self.launcher.profile()
         return own if self._tables is None else merged([own, self._tables.profile()])
 

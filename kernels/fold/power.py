@@ -64,7 +64,7 @@ class Powers:
             if count == 1:
                 fold = Fold(self._opened, accumulator, tuning)
                 fold.add(self._uploaded(), box((1,), (0,)))
-                self._made[key] = fold.finish()
+                self._made[key] = fold.read_back()
             else:
                 half = self._one(accumulator, count // 2)
                 rest = [self._one(accumulator, 1)] if count % 2 else []

@@ -190,7 +190,7 @@ def mismatch_in_order(
         fold = Fold(opened, accumulator, tuning, len(groups))
         for part in boxes:
             fold.add(buffers, part)
-        done = fold.finish()
+        done = fold.read_back()
         if mismatch := Answers(accumulator, values, list(groups)).mismatch(done, done, rounds=True):
             return f"{mismatch}, of {len(groups)} outputs in their order"
     return ""

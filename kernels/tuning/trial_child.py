@@ -249,7 +249,7 @@ def _mismatch_by_key(
                 opened, accumulator, tuning, _KEYS, layout.outputs, way=way, local=local
             )
             fold.add(sample.buffers, buffer, layout)
-            done = fold.finish()
+            done = fold.read_back()
             mismatch = answers.mismatch(done, done, rounds=sample.rounds)
             if mismatch:
                 return f"{mismatch}, of {shape} by key along {axes}"
@@ -266,7 +266,7 @@ def _mismatch_of_choice(
     part, accumulator, queue = box(_KEPT, ()), request.accumulator, opened.queue()
     each = Fold(opened, accumulator, tuning, part.outputs, queue)
     each.add(sample.buffers, part)
-    (keys,) = each.finish().arrays.values()
+    (keys,) = each.read_back().arrays.values()
     kept = RankSelection(opened, accumulator, tuning, outputs, depth, queue)
     kept.add(sample.buffers, part, [(0, 0, depth)])
     ranks = np.arange(2 * outputs).reshape(outputs, 2) * 7 % depth
@@ -291,7 +291,7 @@ def _folded(
         if part.outputs not in folds:
             folds[part.outputs] = Fold(opened, accumulator, tuning, part.outputs, queue)
         folds[part.outputs].add(buffers, part)
-    several = [fold.finish() for fold in folds.values()]
+    several = [fold.read_back() for fold in folds.values()]
     outputs = [one.part(slice(n, n + 1)) for one in several for n in range(one.outputs)]
     return Combiner(opened, accumulator, tuning).combine(outputs)
 

@@ -51,10 +51,10 @@ class LevelFold:
         self._fold = self._begin()
         return self._fold.add(inputs, box, wait_for)
 
-    def finish(self) -> LevelArrays | Partial:
-        """Return the levels, or the partial of the finest; raises as `Fold.finish`."""
+    def read_back(self) -> LevelArrays | Partial:
+        """Return the levels, or the partial of the finest; raises as `Fold.read_back`."""
         if self._fold is not None:
-            return self._fold.finish()
+            return self._fold.read_back()
         assert self._made is not None
         return self._made
 

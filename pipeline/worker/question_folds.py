@@ -118,13 +118,13 @@ class PreaggregatedFold:
         given = [one for n, one in enumerate(inputs) if n != self._way.left_out]
         return self._folds[key][0].add(given, rows.box, wait_for)
 
-    def finish(self) -> Partial:
-        """Read the partial back, and start anew from zero; raises as `Fold.finish`."""
+    def read_back(self) -> Partial:
+        """Read the partial back, and start anew from zero; raises as `Fold.read_back`."""
         partial, self._joined = self._drain(), None
         return partial
 
     def profile(self) -> Profile:
-        """Return the times of every launch that `finish` has proved done."""
+        """Return the times of every launch that `read_back` has proved done."""
         profiles, self._profiles = self._profiles, []
         return merged(profiles)
 
@@ -134,7 +134,7 @@ class PreaggregatedFold:
 
     def _drain(self) -> Partial:
         """End all folds; return their joined partial, with that of earlier ones."""
-        done = [(place, fold.finish()) for fold, place in self._folds.values()]
+        done = [(place, fold.read_back()) for fold, place in self._folds.values()]
         self._profiles += [fold.profile() for fold, _ in self._folds.values()]
         self._folds.clear()
         found = self._way.joined(done, self._output_count, self._combine)

@@ -157,7 +157,7 @@ class Ring:
             if how and isinstance(fold, Fold | KeyedFold):
                 done: LevelArrays | Partial | Rounded = fold.rounded(how)
             else:
-                done = fold.finish()
+                done = fold.read_back()
         except BaseException:
             self._withdraw()
             self._deferred = deque(one for one in self._deferred if one[0] is not output_box)

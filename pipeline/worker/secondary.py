@@ -122,7 +122,7 @@ class SecondaryFolds:
     def drop(self) -> None:
         """Undo all additions since `keep`, except fill values."""
         for one in self._open.values():
-            one.fold.finish()
+            one.fold.read_back()
         self._open.clear()
         for number, (partial, parts) in self._before.items():
             self._tiles[number] = _Tile(self._tiles[number].parts[:parts], partial)
@@ -174,7 +174,7 @@ class SecondaryFolds:
         question, tile = self._question, self._tiles[number]
         accumulator, region = question.accumulator, question.outputs_region(place)
         shape = question.outputs_shape(question.layout.tile_shape(number))
-        found = assembled(accumulator, shape, [(region, fold.finish())])
+        found = assembled(accumulator, shape, [(region, fold.read_back())])
         self._totals.launched(fold.profile())
         both = [found] if tile.partial is None else [tile.partial, found]
         tile.partial = self._combine(accumulator, both)

@@ -104,7 +104,7 @@ class ThreadFold(ABC):
             if self._ended.is_set():
                 break
             self._fold_reads(self._reads(share), slot)
-            partials[number] = self._fold.finish()
+            partials[number] = self._fold.read_back()
         self.profile = self._fold.profile()
         self._since = math.inf
         if not self._ended.is_set():  # else it may hold what was never finished

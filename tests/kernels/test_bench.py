@@ -120,4 +120,4 @@ def test_what_is_moved_is_what_is_folded(opened: DeviceContext, way: str):
     for value in (1, 3):  # not what an earlier move left there
         memory[:] = value
         fold.add([move()], box((1000,), (0,)))
-        assert bound.statistics[0].finish(fold.finish()) == 1000 * value
+        assert bound.statistics[0].finish(fold.read_back()) == 1000 * value

@@ -91,7 +91,7 @@ def test_expansions_have_the_form_that_limbs_give_them(opened: DeviceContext, dt
     for form in (accumulator, limbs):
         fold = Fold(opened, form, chosen(opened, form, "rows"), outputs=len(data))
         fold.add([upload(opened, data)], box(data.shape, (1,)))
-        partials.append(fold.finish())
+        partials.append(fold.read_back())
     for name, field in accumulator.sums.items():
         held = np.flatnonzero(~exact_sums(partials[0], name, field.limbs).lost)
         again = rewritten(partials[0], name, field.limbs, held, partials[1].arrays[name][held])
@@ -110,12 +110,12 @@ def test_expansions_beside_others_have_the_form_that_they_have_alone(
     tuning = chosen(opened, form, "columns")
     fold = Fold(opened, form, tuning, outputs=beside.shape[1])
     fold.add([upload(opened, beside)], box(beside.shape, (0,)))
-    together = fold.finish()
+    together = fold.read_back()
     fold = Fold(opened, form, tuning)
     compared = 0
     for number, column in enumerate(columns.T):
         fold.add([upload(opened, column[:, None])], box((len(column), 1), (0,)))
-        alone = fold.finish()
+        alone = fold.read_back()
         for name in form.sums:
             mine = slice(number * 24, (number + 1) * 24)
             terms = [n for n in alone.arrays if n.startswith(name)]
@@ -160,7 +160,7 @@ def test_large_partials_are_combined_slab_by_slab(opened: DeviceContext, monkeyp
     partials = []
     for row in data:
         fold.add([upload(opened, row)], box((1, COUNT), (0,)))
-        partials.append(fold.finish())
+        partials.append(fold.read_back())
     combiner = Combiner(opened, form, tuning)
     whole = mean.finish(combiner.combine(partials))
     assert same(whole, [expected("mean", column, "float32") for column in data.T.tolist()]).all()

@@ -28,7 +28,7 @@ def ours(opened: DeviceContext, count: int, shape: str) -> int | None:
         return None
     fold = Fold(opened, SUM.accumulator, tuning)
     fold.add([upload(opened, np.ones(count, "f4"))], box((count,), (0,)))
-    return int(SUM.statistics[0].finish(fold.finish())[0])
+    return int(SUM.statistics[0].finish(fold.read_back())[0])
 
 
 def published(opened: DeviceContext, body: str, count: int, local: int, groups: int) -> int:
@@ -102,9 +102,9 @@ def test_length_one_and_none_read_nothing_that_nobody_wrote(opened: DeviceContex
     tuning = choose(opened.device, SUM.accumulator, kernels=("flat",))
     for _ in range(20):  # other memory each time
         fold = Fold(opened, SUM.accumulator, tuning)
-        assert SUM.statistics[0].finish(fold.finish()) == [0]
+        assert SUM.statistics[0].finish(fold.read_back()) == [0]
         fold.add([upload(opened, np.array([7], "f4"))], box((1,), (0,)))
-        assert SUM.statistics[0].finish(fold.finish()) == [7]
+        assert SUM.statistics[0].finish(fold.read_back()) == [7]
 
 
 def test_the_work_group_is_clamped_to_the_first_dimension(opened: DeviceContext):

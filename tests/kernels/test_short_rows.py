@@ -120,7 +120,7 @@ def check_with_numpy(opened: DeviceContext, bound: Bound, tuning: Tuning, ops: s
             )
             assert one.kernel == "short_rows"
             fold.add([buffer], one)
-        partial = fold.finish()
+        partial = fold.read_back()
         used = {name for name, _ in fold.profile()}
         assert f"fold_{tuning.fold('short_rows')}" in used
         for statistic in bound.statistics:
@@ -146,7 +146,7 @@ def test_short_rows_of_exact_sums_are_those_of_long_ones(opened: DeviceContext):
     for shape in (tuning, replace(tuning, short_rows=None)):
         fold = Fold(opened, accumulator, shape, outputs=len(array))
         fold.add([upload(opened, array)], box(array.shape, (1,)))
-        partial = fold.finish()
+        partial = fold.read_back()
         answers.append([s.finish(partial).tobytes() for s in bound.statistics])
     assert answers[0] == answers[1]
 

@@ -136,7 +136,7 @@ def fold_boxes(
                 fold.add([buffer], box(shape, axes))
                 nothing = zero_partial(accumulator, outputs)
                 combiner = Combiner(opened, accumulator, tuning)
-                partial = combiner.combine([fold.finish(), *[nothing] * min(splits, 20)])
+                partial = combiner.combine([fold.read_back(), *[nothing] * min(splits, 20)])
                 for statistic in bound.statistics:
                     got = statistic.finish(partial)
                     got = got["count"] if statistic.name == "histogram" else got
@@ -172,7 +172,7 @@ def climb_ladder(opened: DeviceContext) -> int:
             fold = RungFold(opened, bound.accumulator, rung, count)
             flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
             fold.add([cl.Buffer(opened.context, flags, hostbuf=array)], box((count,), (0,)))
-            partial = fold.finish()
+            partial = fold.read_back()
             for statistic in bound.statistics:
                 got = statistic.finish(partial, (count,), (0,))
                 assert got == getattr(np, statistic.name)(array), (rung, count)

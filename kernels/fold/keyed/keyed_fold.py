@@ -28,7 +28,7 @@ class KeyedFold:
 
     Accumulator (key, output) stands at key * outputs + output. Elements whose key is not in
     [0, keys) are left out. Buffers are folded in the order given, on one in-order queue; nothing
-    waits for the host until `finish`. Not for use by several threads at once.
+    waits for the host until `read_back`. Not for use by several threads at once.
 
     Sums are added up as integers, and extremes compared, in tables that work-items share: they are
     exact, and the same in any order. Where work-items are many, so are counters, positions and sums
@@ -108,7 +108,7 @@ class KeyedFold:
         self._context.queue.flush()
         return event
 
-    def finish(self) -> Partial:
+    def read_back(self) -> Partial:
         """Read the partial back, and start anew from zero.
 
         Exact sums that are expansions may have lost something: see `accumulator.sums.any_lost`.
@@ -121,7 +121,7 @@ class KeyedFold:
         arrays: dict[str, np.ndarray] = {}
         wide: dict[str, Wide] = {}
         for one in self._ways:
-            partial = one.finish()
+            partial = one.read_back()
             arrays |= partial.arrays
             wide |= partial.wide
         return Partial(
@@ -135,10 +135,10 @@ class KeyedFold:
         """
         (first, *others) = self._ways
         if others or not isinstance(first, PrivateAccumulators):
-            return self.finish()
+            return self.read_back()
         found = first.rounded(how)
         return Partial(found.arrays, found.wide) if isinstance(found, Partial) else found
 
     def profile(self) -> Profile:
-        """Return the times of every launch that `finish` has proved done."""
+        """Return the times of every launch that `read_back` has proved done."""
         return merged([one.fold.profile() for one in self._ways])

@@ -84,10 +84,10 @@ class PrivateAccumulators:
         fold.took(box)
         return event
 
-    def finish(self) -> Partial:
+    def read_back(self) -> Partial:
         """Merge the accumulators of all work-items."""
         self._complete()
-        return numbered_as(self.fold.finish(), self._numbers)
+        return numbered_as(self.fold.read_back(), self._numbers)
 
     def rounded(self, how: Sequence[Rounding]) -> Rounded | Partial:
         """Merge them, and round what comes of it: see `Fold.rounded`; of all components."""

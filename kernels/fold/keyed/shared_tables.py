@@ -168,9 +168,9 @@ class Tables:
             **elements,
         )
 
-    def finish(self) -> Partial:
+    def read_back(self) -> Partial:
         """Read the sums back, in the form of the accumulator that they belong to."""
-        partial = numbered_as(self.fold.finish(), self._numbers)
+        partial = numbered_as(self.fold.read_back(), self._numbers)
         arrays, wide = dict(partial.arrays), {}
         for number, part in zip(self._numbers, self._shared.accumulator.components, strict=True):
             field = self._of.accumulator.components[number].fields[0]

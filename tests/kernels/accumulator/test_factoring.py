@@ -37,7 +37,7 @@ def folded(
     made = box(shape, axes)
     fold = Fold(opened, accumulator, tuning, made.outputs)
     fold.add([upload(opened, one) for one in arrays], made)
-    return fold.finish()
+    return fold.read_back()
 
 
 def both(

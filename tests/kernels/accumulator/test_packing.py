@@ -131,7 +131,7 @@ def test_each_input_is_packed_as_it_is(opened: DeviceContext):
     a, b = np.arange(300, dtype="i2") % 11, np.arange(300, dtype="f4") / 4
     fold = Fold(opened, bound.accumulator, tuning)
     fold.add([upload(opened, a), upload(opened, b)], box((300,), (0,)))
-    (got,) = bound.statistics[0].finish(fold.finish())
+    (got,) = bound.statistics[0].finish(fold.read_back())
     assert got == (a[a != 7] * 0.5 * b[a != 7].astype("f8")).sum()
 
 

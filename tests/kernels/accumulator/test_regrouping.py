@@ -25,7 +25,7 @@ def joined(opened: DeviceContext, values: np.ndarray, owners: np.ndarray, output
     fold = Fold(opened, ACCUMULATOR, tuning, made.outputs)
     fold.add([upload(opened, values)], made)
     combiner = Combiner(opened, ACCUMULATOR, tuning)
-    return regrouped(ACCUMULATOR, fold.finish(), owners, outputs, combiner.combine)
+    return regrouped(ACCUMULATOR, fold.read_back(), owners, outputs, combiner.combine)
 
 
 def finished(partial: Partial, shape: tuple[int, int]) -> list[Any]:

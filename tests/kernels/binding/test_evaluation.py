@@ -86,7 +86,7 @@ def test_devices_give_what_numpy_evaluates(
     tuning = choose(opened.device, accumulator, kernels=(whole.kernel,))
     fold = Fold(opened, accumulator, tuning, outputs=whole.outputs)
     fold.add([upload(opened, array) for array in arrays], whole)
-    partial = fold.finish()
+    partial = fold.read_back()
     assert not any_lost(accumulator, partial).any()
     for one, monoid in zip(bound.statistics, monoids, strict=True):
         got = one.finish(partial, shape, axes)
@@ -162,7 +162,7 @@ def test_extremes_of_what_is_turned_around_are_right_of_few_elements(
             tuning = choose(opened.device, accumulator, kernels=(whole.kernel,))
             fold = Fold(opened, accumulator, tuning, outputs=whole.outputs)
             fold.add([upload(opened, array)], whole)
-            got = bound.statistics[0].finish(fold.finish(), shape, axes)
+            got = bound.statistics[0].finish(fold.read_back(), shape, axes)
             np.testing.assert_array_equal(got, np.atleast_1d(monoid.evaluate(array, axis=axes)))
 
 

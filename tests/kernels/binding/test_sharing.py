@@ -123,7 +123,7 @@ def test_ops_that_mix_dtypes_leave_vectors_to_what_takes_elements_in(
     array = np.random.default_rng(7).integers(0, 9, shape).astype("f4")
     for _ in range(2):
         fold.add([upload(opened, array)], whole)
-    got = one.statistics[0].finish(fold.finish(), shape, (0,))
+    got = one.statistics[0].finish(fold.read_back(), shape, (0,))
     assert got.tolist() == (2 * array.sum(0)).tolist()
 
 
@@ -137,7 +137,7 @@ def test_nothing_adds_nothing_to_a_variance_however_large_elements_are(
     fold = fold_for(opened, several, whole)
     for number in (np.nan, 1e200) if skipna else (1e200,):
         fold.add([upload(opened, np.full(shape, number))], whole)
-    got = several.statistics[0].finish(fold.finish(), shape, (0,))
+    got = several.statistics[0].finish(fold.read_back(), shape, (0,))
     assert got.tolist() == [0.0] * 33
 
 
@@ -171,7 +171,7 @@ def test_monoids_that_differ_in_their_end_fold_one_state(
     whole = box(shape, (array.ndim - 1,))
     fold = fold_for(opened, both, whole)
     fold.add([upload(opened, array)], whole)
-    partial = fold.finish()
+    partial = fold.read_back()
     above, below = (s.finish(partial, shape, (array.ndim - 1,)) for s in both.statistics)
     assert above.tolist() == np.atleast_1d((array > 3).sum(-1)).tolist()
     assert below.tolist() == np.atleast_1d((array <= 3).sum(-1)).tolist()
@@ -191,7 +191,7 @@ def test_lanes_add_up_with_what_is_there(opened: DeviceContext, shape: tuple[int
     fold = fold_for(opened, several, whole)
     for array in arrays:
         fold.add([upload(opened, array)], whole)
-    partial = fold.finish()
+    partial = fold.read_back()
     together = np.concatenate(arrays, axis=axis).astype("f8")
     want = {
         "sum": together.sum(axis),

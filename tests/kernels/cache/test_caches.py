@@ -98,7 +98,7 @@ for device in all_devices():
     flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
     buffer = cl.Buffer(opened.context, flags, hostbuf=np.arange(9, dtype="i4"))
     fold.add([buffer], box((9,), (0,)))
-    print(sum(int(part[0]) for part in fold.finish().arrays.values()))
+    print(sum(int(part[0]) for part in fold.read_back().arrays.values()))
 """
 """A sum on every device, by all that caches hold."""
 

@@ -36,7 +36,7 @@ def results(opened: DeviceContext, ops: list[str], *arrays: np.ndarray, ddof: fl
         opened, bound.accumulator, choose(opened.device, bound.accumulator, kernels=("flat",))
     )
     fold.add([upload(opened, array) for array in arrays], box((arrays[0].size,), (0,)))
-    partial = fold.finish()
+    partial = fold.read_back()
     shape = (arrays[0].size,)
     return {s.name: s.finish(partial, shape, (0,))[0] for s in bound.statistics}
 
@@ -225,7 +225,7 @@ def test_count_leaves_out_what_is_absent(opened: DeviceContext):
         opened, bound.accumulator, choose(opened.device, bound.accumulator, kernels=("flat",))
     )
     fold.add([upload(opened, array)], box((5,), (0,)))
-    partial = fold.finish()
+    partial = fold.read_back()
     got = {s.name: s.finish(partial, (5,), (0,))[0] for s in bound.statistics}
     assert (got["count"], got["any"], got["all"]) == (3, True, False)
     np.testing.assert_allclose(got["logsumexp"], np.log(np.exp([1, 0, 5]).sum()), rtol=1e-6)
@@ -355,7 +355,7 @@ def test_a_truth_is_lifted_as_0_or_1(opened: DeviceContext):
         opened, bound.accumulator, choose(opened.device, bound.accumulator, kernels=("flat",))
     )
     fold.add([upload(opened, np.arange(1001, dtype="i2"))], box((1001,), (0,)))
-    assert bound.statistics[0].finish(fold.finish()) == [500]
+    assert bound.statistics[0].finish(fold.read_back()) == [500]
 
 
 @pytest.mark.parametrize(
@@ -379,7 +379,7 @@ def test_narrow_integers_wrap_as_numpy_s_unless_widened(
         opened, bound.accumulator, choose(opened.device, bound.accumulator, kernels=("flat",))
     )
     fold.add([upload(opened, np.full(1001, 100, "i1"))], box((1001,), (0,)))
-    assert bound.statistics[0].finish(fold.finish()) == [1001 * int(each)]
+    assert bound.statistics[0].finish(fold.read_back()) == [1001 * int(each)]
 
 
 def test_what_does_not_build_says_so_once(opened: DeviceContext, monkeypatch):

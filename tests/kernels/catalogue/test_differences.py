@@ -39,7 +39,7 @@ def folded(
 
 
 def finished(bound: Bound, fold: Fold, shape: tuple[int, ...]) -> dict[str, Any]:
-    partial = fold.finish()
+    partial = fold.read_back()
     found = {}
     for one in bound.statistics:
         try:

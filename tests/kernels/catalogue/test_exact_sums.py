@@ -108,7 +108,7 @@ def folded(
         whole = box(array.shape, axes)
         fold = Fold(opened, accumulator, tuning(opened, accumulator, whole.kernel), outputs)
         fold.add([upload(opened, array)], whole)
-        return fold.finish()
+        return fold.read_back()
 
     partial = once(accumulator)
     if any_lost(accumulator, partial).any():
@@ -156,7 +156,7 @@ def test_cuts_order_and_combining_do_not_change_a_bit(opened: DeviceContext, dty
         for piece in np.split(shuffled, cuts):
             fold = Fold(opened, bound.accumulator, tuning)
             fold.add([upload(opened, piece)], box(piece.shape, (0,)))
-            partials.append(fold.finish())
+            partials.append(fold.read_back())
         assert bits(Combiner(opened, bound.accumulator, tuning).combine(partials)) == bits(wanted)
 
 
@@ -218,7 +218,7 @@ def test_buffers_in_any_order_next_to_overflow(opened: DeviceContext, kernel: st
             whole = box(*box_of)
             assert whole.kernel == kernel
             fold.add([upload(opened, np.ascontiguousarray(data).reshape(-1))], whole)
-        got = bound.statistics[0].finish(fold.finish())
+        got = bound.statistics[0].finish(fold.read_back())
         assert np.array_equal(got, np.full(outputs, want)), order
 
 
@@ -262,7 +262,7 @@ def test_foreign_byte_order_and_gaps(opened: DeviceContext, swapped: str):
     fold = Fold(opened, accumulator, chosen(opened, accumulator, "rows"), outputs=20)
     part = box((20, COUNT - 2), (1,), strides=(2 * COUNT, 1), offset=COUNT + 1)
     fold.add([upload(opened, data.astype(swapped))], part)
-    got = bound.statistics[0].finish(fold.finish())
+    got = bound.statistics[0].finish(fold.read_back())
     rows = data[1::2, 1 : COUNT - 1].astype(float).tolist()
     assert same(got, [expected("sum", row, native) for row in rows]).all()
 
@@ -304,7 +304,7 @@ def test_full_limbs_are_settled_before_they_overflow(
     cl.enqueue_copy(queue, tables._acc, full)
     for _ in range(3):
         fold.add([buffer], box(data.shape, (0,)))
-    partial = fold.finish()
+    partial = fold.read_back()
     # Where there is one table alone, once more at the end.
     assert fold.profile()["settle", 0].launches == 4 + (used == 1)
     start = used * sum(limit << 32 * n for n in range(entries - SPECIALS))
@@ -318,7 +318,7 @@ def test_partials_of_nothing_are_zero(opened: DeviceContext):
     wanted = {"mean": math.nan, "var": math.nan, "std": math.nan}
     bound = every("float64")
     for form in (bound.accumulator, bound.accumulator.for_outputs(3)):
-        partial = Fold(opened, form, chosen(opened, form), outputs=3).finish()
+        partial = Fold(opened, form, chosen(opened, form), outputs=3).read_back()
         for statistic in bound.statistics:
             want = [wanted.get(statistic.name, 0.0)] * 3
             assert np.array_equal(statistic.finish(partial), want, equal_nan=True)

@@ -68,7 +68,7 @@ def test_both_ends_are_each_end(opened: DeviceContext, dtype: str, layout: str, 
             array[there] = rng.choice(ODD, there.sum()).astype(kind)
             fold.add([upload(opened, array)], whole)
             arrays.append(array)
-        partial = fold.finish()
+        partial = fold.read_back()
         together = np.concatenate(arrays, axis=axes[0])
         for statistic, high in zip(bound.statistics, (False, True), strict=True):
             want = end_of(together, axes[0], high=high, skipna=skipna)

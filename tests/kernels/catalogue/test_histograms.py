@@ -172,14 +172,14 @@ def test_tables_combine_and_nothing_is_their_zero(opened: DeviceContext):
     parts = []
     for piece in np.split(array, 3):
         fold.add([upload(opened, piece)], box(piece.shape, (0,)))
-        parts.append(fold.finish())
+        parts.append(fold.read_back())
     nothing = zero_partial(bound.accumulator, 1)
     whole = Combiner(opened, bound.accumulator, tuning).combine([*parts, nothing])
     (got,) = bound.statistics[0].finish(whole)
     assert got.tolist() == [
         (n, n + 1, count) for n, count in enumerate(np.histogram(array, [0, 1, 2, 3])[0].tolist())
     ]
-    assert fold.finish().arrays["c0_counts"].tolist() == [[0, 0, 0]]
+    assert fold.read_back().arrays["c0_counts"].tolist() == [[0, 0, 0]]
 
 
 def test_a_buffer_that_comes_again_is_counted_from_zero_each_time(opened: DeviceContext):
@@ -190,7 +190,7 @@ def test_a_buffer_that_comes_again_is_counted_from_zero_each_time(opened: Device
     for times in (1, 1, 1, 3, 3, 1):
         for _ in range(times):
             fold.add([buffer], box(array.shape, (0,)))
-        (got,) = bound.statistics[0].finish(fold.finish())
+        (got,) = bound.statistics[0].finish(fold.read_back())
         assert got["count"].tolist() == (times * counts).tolist()
 
 

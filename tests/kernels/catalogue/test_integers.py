@@ -40,7 +40,7 @@ def reduced(opened: DeviceContext, bound: Bound, tuning: Tuning, *arrays: np.nda
     fold = Fold(opened, bound.accumulator, tuning)
     for array in arrays:
         fold.add([upload(opened, array)], box(array.shape, (0,)))
-    return bound.statistics[0].finish(fold.finish())[0]
+    return bound.statistics[0].finish(fold.read_back())[0]
 
 
 def fits(value: int, dtype: np.dtype) -> bool:
@@ -185,7 +185,7 @@ def test_sums_of_products_are_exact_or_refused(opened: DeviceContext, op: str, d
         for half in (slice(0, count // 2), slice(count // 2, count)):
             part = [upload(opened, array[half]) for array in arrays[:inputs]]
             fold.add(part, box((len(arrays[0][half]),), (0,)))
-        partial = fold.finish()
+        partial = fold.read_back()
         (whole,) = bounds[1].statistics[0].finish(partial)
         assert whole == exact
         if fits(exact, widest):
@@ -245,7 +245,7 @@ def test_moments_and_norms_are_rounded_once(opened: DeviceContext, dtype: str, d
         double = np.dtype(np.float64)
         fold = Fold(opened, bound.accumulator, tuning)
         fold.add([upload(opened, array)], box(array.shape, (0,)))
-        partial = fold.finish()
+        partial = fold.read_back()
         var, std, norm1, norm2 = (one.finish(partial)[0] for one in bound.statistics)
         assert var == rounded_ratio(over, under, 0, double)
         assert std == rounded_root(over, under, 0, double)
@@ -275,7 +275,7 @@ def test_narrow_states_are_emptied_in_time(opened: DeviceContext, op: str, dtype
     assert whole.kernel == kernel
     fold = Fold(opened, bound.accumulator, tuning, outputs)
     fold.add([upload(opened, np.full(shape, most, dtype))], whole)
-    got = bound.statistics[0].finish(fold.finish())
+    got = bound.statistics[0].finish(fold.read_back())
     assert (
         got.tolist()
         == [whole.elements_per_output * int(most) ** (2 if op == "sumsq" else 1)] * outputs
@@ -319,7 +319,7 @@ def test_timedeltas_are_added_or_refused(opened: DeviceContext):
     def added(rows: np.ndarray) -> list[np.ndarray]:
         fold = Fold(opened, accumulator, tuning, len(rows))
         fold.add([upload(opened, rows.view("m8[ms]"))], box(rows.shape, (1,)))
-        partial = fold.finish()
+        partial = fold.read_back()
         return [one.finish(partial) for one in bound.statistics]
 
     with pytest.raises(RangeError, match=rf"sum of timedelta64\[ms\] is {most + 1}, beyond"):

@@ -77,7 +77,7 @@ def found(
         accumulator = bound.accumulator.for_outputs(part.outputs)
         fold = Fold(opened, accumulator, shaped(opened.device, accumulator, shape), part.outputs)
         fold.add([upload(opened, one) for one in inputs], part)
-        (statistic,), partial = bound.statistics, fold.finish()
+        (statistic,), partial = bound.statistics, fold.read_back()
         more = statistic.next_pass(partial, x.shape, axes)
         if more is None:
             done = statistic.finish(partial, x.shape, axes)

@@ -71,7 +71,7 @@ def both(
     accumulator = bound.accumulator.for_outputs(part.outputs)
     fold = Fold(opened, accumulator, shaped(opened.device, accumulator, shape), part.outputs)
     fold.add([upload(opened, x)], part)
-    partial, outputs = fold.finish(), [x.shape[n] for n in range(x.ndim) if n not in axes]
+    partial, outputs = fold.read_back(), [x.shape[n] for n in range(x.ndim) if n not in axes]
     got, where = (one.finish(partial, x.shape, axes) for one in bound.statistics)
     return got.reshape(*outputs, k), where.reshape(*outputs, k)
 

@@ -64,7 +64,7 @@ def results(
         tuning = shaped(opened.device, accumulator, shape)
         fold = Fold(opened, accumulator, tuning, part.outputs)
         fold.add([upload(opened, x), upload(opened, w)], part)
-        return fold.finish()
+        return fold.read_back()
 
     accumulator = bound.accumulator.for_outputs(part.outputs)
     partial = once(accumulator)

@@ -77,7 +77,7 @@ def test_sums_of_each_bin_are_rounded_once(
     assert tuning is not None
     fold = Fold(opened, bound.accumulator, tuning, part.outputs)
     fold.add([upload(opened, x), upload(opened, w)], part)
-    partial = fold.finish()
+    partial = fold.read_back()
     got = bound.statistics[0].finish(partial, SHAPE, axes)["weight"]
     assert got.dtype == (np.int64 if dtype == "int32" else w.dtype)
     kept = [axis for axis in (0, 1) if axis not in axes]
@@ -109,7 +109,7 @@ def test_partials_of_parts_are_combined(
     for at in range(0, x.size, 180):
         fold = Fold(device, bound.accumulator, tuning)
         fold.add(buffers, box((180,), (0,), offset=at))
-        partials.append(fold.finish())
+        partials.append(fold.read_back())
     whole = Combiner(device, bound.accumulator, tuning).combine(partials)
     (got,) = bound.statistics[0].finish(whole)["weight"].tolist()
     assert got == exactly(x, w)
@@ -176,7 +176,7 @@ def test_counts_share_a_read_with_sums(opened: DeviceContext):
     assert tuning is not None
     fold = Fold(opened, bound.accumulator, tuning)
     fold.add([upload(opened, x)], box(x.shape, (0,)))
-    partial = fold.finish()
+    partial = fold.read_back()
     counts, total, _ = (one.finish(partial) for one in bound.statistics)
     assert counts["count"][0].tolist() == np.histogram(x[~np.isnan(x)], EDGES)[0].tolist()
     assert total[0] == np.float32(math.fsum(x[~np.isnan(x)].tolist()))

@@ -40,7 +40,7 @@ def test_what_was_enqueued_is_done(device: Device, opened: DeviceContext, fold: 
     if runs_here(device):
         assert last.command_execution_status == cl.command_execution_status.COMPLETE
         _ran.add(str(device))
-    (total,) = fold.finish().arrays.values()
+    (total,) = fold.read_back().arrays.values()
     assert total == values.sum()
     assert fold.profile()["fold_flat", 0].launches == 2
 
@@ -70,7 +70,7 @@ def test_pythons_lock_is_free_meanwhile(device: Device, opened: DeviceContext, f
         stop.set()
         watcher.join()
         sys.setswitchinterval(usual)
-    fold.finish()
+    fold.read_back()
     # Another thread came to it in the middle of some fold, not only before and behind.
     middles = [(began + (ended - began) / 4, ended - (ended - began) / 4) for began, ended in folds]
     assert any(after < at < before for at in seen for after, before in middles)

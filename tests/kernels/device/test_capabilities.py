@@ -72,7 +72,7 @@ def partial_of(opened: DeviceContext, accumulator: Accumulator, buffer, part: Bo
     assert tuning is not None
     fold = Fold(opened, accumulator, tuning, part.outputs)
     fold.add([buffer], part)
-    return fold.finish()
+    return fold.read_back()
 
 
 def answers(

@@ -68,7 +68,7 @@ def folded(
         whole = box(shape, axes)
         fold = Fold(opened, accumulator, chosen(opened, accumulator, whole.kernel), outputs)
         fold.add([upload(opened, np.ascontiguousarray(array)) for array in arrays], whole)
-        return fold.finish()
+        return fold.read_back()
 
     accumulator = form(bound.accumulator.for_outputs(outputs))
     partial = once(accumulator)
@@ -231,7 +231,7 @@ def test_order_and_chunks_do_not_change_a_bit(opened: DeviceContext):
     def fold(piece: np.ndarray) -> Partial:
         one = Fold(opened, bound.accumulator, tuning)
         one.add([upload(opened, np.ascontiguousarray(x)) for x in piece], box(piece[0].shape, (0,)))
-        return one.finish()
+        return one.read_back()
 
     whole = bits(fold(pair))
     for _ in range(4):
@@ -397,7 +397,7 @@ def test_carries_are_due_sooner_where_elements_are_many_doubles(opened: DeviceCo
         accumulator = bind([summing(s=lift)], [np.dtype("f8")], exact=True).accumulator
         fold = Fold(opened, accumulator, chosen(opened, accumulator))
         fold.add([data], box((400,), (0,)))
-        fold.finish()
+        fold.read_back()
         found = fold.profile().get(("settle", 0))
         settled[name] = found.launches if found else 0
     assert settled["four"] == settled["plain"] + 1

@@ -178,7 +178,7 @@ def test_results_are_to_the_bit_those_of_the_host(opened: DeviceContext, dtype: 
     found = fold.rounded(roundings(bound))
     assert isinstance(found, Rounded)
     fold.add([buffer], whole)
-    partial = fold.finish()
+    partial = fold.read_back()
     for one in bound.statistics:
         same(found.values[one.name], one.finish(partial), one.name)
         assert found.nan[one.name] == np.isnan(found.values[one.name]).sum() > 0
@@ -200,7 +200,7 @@ def test_where_one_result_is_not_certain_the_partial_comes_back(opened, column, 
         found = fold.rounded(roundings(bound))
         assert isinstance(found, Partial), because
     fold.add([upload(opened, array)], box(array.shape, (0,)))
-    again = fold.finish()
+    again = fold.read_back()
     for name, own in found.arrays.items():
         np.testing.assert_array_equal(own, again.arrays[name])
     array[:, 77] = 1

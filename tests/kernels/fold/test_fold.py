@@ -69,7 +69,7 @@ def folded(
     buffer = upload(opened, array)
     for one in boxes:
         fold.add([buffer], one)
-    partial = fold.finish()
+    partial = fold.read_back()
     return {s.name: s.finish(partial) for s in bound.statistics}
 
 
@@ -239,7 +239,7 @@ def test_many_buffers_fold_into_one_partial(opened: DeviceContext):
     buffers = [upload(opened, array[a:b]) for a, b in itertools.pairwise(cuts)]
     for buffer, (a, b) in zip(buffers, itertools.pairwise(cuts), strict=True):
         fold.add([buffer], box((b - a,), (0,)))
-    partial = fold.finish()
+    partial = fold.read_back()
     check(array, {s.name: s.finish(partial) for s in bound.statistics})
 
 
@@ -252,7 +252,7 @@ def test_a_partial_stays_as_it_is_while_others_are_read(opened: DeviceContext):
     for value in range(4):
         array = np.full((3, 1 << 15), value, "int32")
         fold.add([upload(opened, array)], box(array.shape, (0,)))
-        (whole,) = fold.finish().arrays.values()
+        (whole,) = fold.read_back().arrays.values()
         held.append([whole, whole[7:9], np.empty(0)][value % 3])
         del whole
     for value, kept in enumerate(held):
@@ -268,7 +268,7 @@ def test_a_fold_starts_anew_after_finish(opened: DeviceContext):
     sums = []
     for _ in range(4):
         fold.add([buffer], box((10,), (0,)))
-        sums.append(bound.statistics[0].finish(fold.finish())[0])
+        sums.append(bound.statistics[0].finish(fold.read_back())[0])
     assert sums == [45, 45, 45, 45]
 
 
@@ -287,7 +287,7 @@ def test_boxes_that_come_again_are_folded_each_time(opened: DeviceContext, exact
         for n, one in taken:
             fold.add([buffers[n]], one)
         parts = [arrays[n][: one.elements] for n, one in taken]
-        partial = fold.finish()
+        partial = fold.read_back()
         total, largest = (s.finish(partial)[0] for s in bound.statistics)
         assert total == sum(part.sum(dtype="f8") for part in parts)
         assert largest == max(part.max() for part in parts if part.size)
@@ -305,7 +305,7 @@ def test_combine_equals_folding_the_whole(opened: DeviceContext, count: int):
     buffer, parts = upload(opened, array), []
     for n in range(count):
         fold.add([buffer], box((3,), (0,), offset=3 * n))
-        parts.append(fold.finish())
+        parts.append(fold.read_back())
     partial = Combiner(opened, bound.accumulator, tuning).combine(parts)
     check(array, {s.name: s.finish(partial) for s in bound.statistics})
 
@@ -364,7 +364,7 @@ def test_vectors_stay_within_rows_that_do_not_follow_each_other(
     cut = box(array.shape, (0,), strides=(8, 1), index_strides=c_strides(array.shape))
     fold = Fold(opened, bound.accumulator, tuning, outputs=columns)
     fold.add([upload(opened, whole)], cut)
-    partial = fold.finish()
+    partial = fold.read_back()
     got = {s.name: s.finish(partial, array.shape, (0,)) for s in bound.statistics}
     np.testing.assert_array_equal(got["sum"], array.sum(axis=0))
     np.testing.assert_array_equal(got["argmax"], array.argmax(axis=0))
@@ -392,7 +392,7 @@ def test_boxes_of_any_strides_equal_numpy(data):
     outputs = math.prod(n for axis, n in enumerate(shape) if axis not in axes)
     fold = Fold(opened, bound.accumulator, tuning, outputs=outputs)
     fold.add([upload(opened, whole)], one)
-    partial = fold.finish()
+    partial = fold.read_back()
     got = {s.name: s.finish(partial, shape, axes) for s in bound.statistics}
     np.testing.assert_array_equal(got["sum"], view.sum(axis=axes).ravel())
     kept = [n for n in range(len(shape)) if n not in axes]
@@ -434,7 +434,7 @@ def test_layouts_of_axes_on_every_shape(
     cut = (shape[0] - 1 if 0 in axes else shape[0], *shape[1:])
     for extents in (shape, shape, cut):
         fold.add([buffer], box(extents, axes, strides=c_strides(shape)))
-    partial = fold.finish()
+    partial = fold.read_back()
     got = {s.name: s.finish(partial) for s in bound.statistics}
     part = array[: cut[0]].astype("i8")
     want = 2 * array.astype("i8").sum(axis=axes) + part.sum(axis=axes)
@@ -474,7 +474,7 @@ def test_buffers_go_beyond_32_bits():
     bound = bound_of(("sum", "max"), "int8")
     fold = Fold(opened, bound.accumulator, choose(device, bound.accumulator, kernels=("flat",)))
     fold.add([buffer], box((count,), (0,)))
-    partial = fold.finish()
+    partial = fold.read_back()
     assert [int(s.finish(partial)[0]) for s in bound.statistics] == [106, 100]
 
 
@@ -489,7 +489,7 @@ def test_integers_come_out_the_same_every_time(opened: DeviceContext):
         seen = set()
         for _ in range(2_500):  # 10,000 over the shapes
             fold.add([buffer], box((10_007,), (0,)))
-            seen.add(tuple(array.tobytes() for array in fold.finish().arrays.values()))
+            seen.add(tuple(array.tobytes() for array in fold.read_back().arrays.values()))
         assert len(seen) == 1
 
 
@@ -501,7 +501,7 @@ def test_a_failed_wait_is_a_device_error_with_kernel_pass_and_code(opened: Devic
     fold.add([upload(opened, np.ones(100, "f4"))], box((100,), (0,)), wait_for=[gate])
     gate.set_status(-5)
     with pytest.raises(DeviceError) as error:
-        fold.finish()
+        fold.read_back()
     message = str(error.value)
     assert opened.device.name in message
     said = "fold_flat of pass 0" in message and "(-" in message
@@ -529,7 +529,7 @@ def test_one_accumulator_an_output_becomes_a_partial_where_it_is(opened: DeviceC
     buffer = upload(opened, data)
     for _ in range(2):
         fold.add([buffer], box(data.shape, (0,)))
-        partial = fold.finish()
+        partial = fold.read_back()
         assert [name for name, _ in fold.profile()] == ["fold_columns", "pass_settle"]
         assert np.array_equal(bound.statistics[0].finish(partial), data.sum(axis=0))
     assert Combiner(opened, bound.accumulator, tuning).combine([partial]) is partial
@@ -541,7 +541,7 @@ def test_profile_counts_every_launch(opened: DeviceContext):
     buffer = upload(opened, np.ones(100_000, "f4"))
     for _ in range(5):
         fold.add([buffer], box((100_000,), (0,)))
-    fold.finish()
+    fold.read_back()
     profile = fold.profile()
     assert profile["fold_flat", 0].launches == 5
     assert profile["pass_rows", 1].launches >= 1

@@ -68,7 +68,7 @@ def test_launches_that_come_again_leave_partials_alone(device: Device):
     for value in range(4):
         for _ in range(3):
             fold.add([upload(opened, np.full(64, value, "f4"))], whole)
-        found.append(fold.finish())
+        found.append(fold.read_back())
     for value, partial in enumerate(found):
         (counts,) = (array[0] for array in partial.arrays.values() if array.ndim == 2)
         assert counts.nonzero()[0].tolist() == [value]
@@ -80,7 +80,7 @@ def test_a_partial_outlives_its_fold_and_its_device(device: Device):
     fold = fold_for(opened, bind([as_monoid("sum")], [np.dtype("i4")]), whole)
     data = np.arange(80_000, dtype="i4").reshape(40_000, 2)
     fold.add([upload(opened, data)], whole)
-    array = next(iter(fold.finish().arrays.values()))
+    array = next(iter(fold.read_back().arrays.values()))
     del fold, opened
     gc.collect()
     np.testing.assert_array_equal(array, data.sum(1))

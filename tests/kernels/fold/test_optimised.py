@@ -30,7 +30,7 @@ def test_the_main_kernels_are_exact_as_users_run_them(opened: DeviceContext, axe
     assert tuning is not None
     fold = Fold(opened, accumulator, tuning, part.outputs)
     fold.add([upload(opened, array)], part)
-    partial = fold.finish()
+    partial = fold.read_back()
     assert not any_lost(accumulator, partial).any()
     kept = [axis for axis in (0, 1) if axis not in axes]
     rows = array.transpose(*kept, *axes).reshape(math.prod(SHAPE[a] for a in kept), -1)

@@ -55,7 +55,7 @@ def test_a_partial_stays_as_it_is_as_long_as_any_part_is_left(opened: DeviceCont
     for number in range(6):
         data = np.arange(2 * rows, dtype="i4").reshape(rows, 2) + number
         fold.add([upload(opened, data)], whole)
-        array = next(iter(fold.finish().arrays.values()))
+        array = next(iter(fold.read_back().arrays.values()))
         where.add(array.ctypes.data)
         kept.append((array[number::7], data.sum(1)[number::7]))
         if number == 2:

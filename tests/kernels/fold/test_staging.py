@@ -37,7 +37,7 @@ def test_what_is_committed_is_what_is_folded(staged):
         total += int(memory.sum())
         ready = buffer.commit(4000)
         buffer.busy_until(fold.add([ready.buffer], box((1000,), (0,)), ready.events))
-    assert BOUND.statistics[0].finish(fold.finish())[0] == total
+    assert BOUND.statistics[0].finish(fold.read_back())[0] == total
     buffer.drain()
 
 
@@ -56,7 +56,7 @@ def test_a_buffer_is_not_given_out_before_its_fold_is_done(staged):
     gate.set_status(cl.command_execution_status.COMPLETE)
     assert given.wait(10)
     thread.join()
-    assert BOUND.statistics[0].finish(fold.finish())[0] == 1000
+    assert BOUND.statistics[0].finish(fold.read_back())[0] == 1000
 
 
 def test_waiting_has_a_deadline(opened: DeviceContext):

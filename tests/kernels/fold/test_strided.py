@@ -61,7 +61,7 @@ def answer(
     fold = Fold(opened, accumulator, tuning, boxes[0].outputs)
     for one in boxes:
         fold.add(buffers, one)
-    return bound.statistics[0].finish(fold.finish())
+    return bound.statistics[0].finish(fold.read_back())
 
 
 def bound_products(opened: DeviceContext) -> Bound:
@@ -168,7 +168,7 @@ def test_boxes_with_and_without_strides_go_into_one_partial(opened: DeviceContex
     fold = Fold(opened, accumulator, tuning, plain.outputs)
     fold.add(laid, plain)
     fold.add(buffers, apart)
-    got = bound.statistics[0].finish(fold.finish())
+    got = bound.statistics[0].finish(fold.read_back())
     for name in got.dtype.names:
         assert got[name].tolist() == want[name].ravel().tolist(), name
 
@@ -195,5 +195,5 @@ def test_a_tuning_for_strides_is_tried_before_it_is_chosen(opened: DeviceContext
     data = upload(opened, np.arange(50, dtype="f4"))
     fold.add([data, data], box((50,), (0,)))  # also of those that are as the first
     fold.add([data, data], box((50,), (0,), other_strides=[(0,)], other_offsets=[7]))
-    got = bound.statistics[0].finish(fold.finish())
+    got = bound.statistics[0].finish(fold.read_back())
     assert got.tolist() == [sum(n * n + 7 * n for n in range(50))]

@@ -94,7 +94,7 @@ def positions(
         part = np.ascontiguousarray(array[rows])
         index = int(rows[0]) * strides[0]
         fold.add([upload(opened, part)], box(part.shape, axes, index_strides=strides, index=index))
-    partial = fold.finish()
+    partial = fold.read_back()
     return {s.name: s.finish(partial, array.shape, axes) for s in bound.statistics}
 
 

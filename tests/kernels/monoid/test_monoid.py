@@ -368,7 +368,7 @@ def test_what_is_absent_is_no_first_element(opened: DeviceContext, kind: str):
     tuning = choose(opened.device, bound.accumulator, kernels=("flat",))
     fold = Fold(opened, bound.accumulator, tuning)
     fold.add([upload(opened, one) for one in (array, gaps)[:inputs]], box((3000,), (0,)))
-    assert list(bound.statistics[0].finish(fold.finish())) == [absent + 5]
+    assert list(bound.statistics[0].finish(fold.read_back())) == [absent + 5]
 
 
 def test_a_first_element_may_set_what_is_no_number(opened: DeviceContext):
@@ -394,7 +394,7 @@ def test_a_first_element_may_set_what_is_no_number(opened: DeviceContext):
     bound = bind([monoid], [array.dtype] * 2)
     fold = Fold(opened, bound.accumulator, next(tiers(opened.device, bound.accumulator))[0])
     fold.add([upload(opened, array)] * 2, box((640,), (0,)))
-    arrays = fold.finish().arrays
+    arrays = fold.read_back().arrays
     assert [int(array[0]) for name, array in sorted(arrays.items())] == [640, 1]
 
 
@@ -448,7 +448,7 @@ def test_elements_are_counted_by_the_host_unless_some_are_skipped(opened: Device
         parts = []
         for rows in (array[:1], array[1:]):
             fold.add([upload(opened, rows)], box(rows.shape, (0,)))
-            parts.append(fold.finish())
+            parts.append(fold.read_back())
         combiner = Combiner(opened, bound.accumulator, tuning)
         got = bound.statistics[0].finish(combiner.combine(parts))
         assert got.tolist() == want
@@ -503,7 +503,7 @@ def test_several_inputs_are_read_together(opened: DeviceContext):
         opened, bound.accumulator, choose(opened.device, bound.accumulator, kernels=("flat",))
     )
     fold.add([upload(opened, a), upload(opened, b)], box((5003,), (0,)))
-    (got,) = bound.statistics[0].finish(fold.finish())
+    (got,) = bound.statistics[0].finish(fold.read_back())
     assert got == np.dot(a.astype("f8"), b.astype("f8"))
 
 
@@ -658,7 +658,7 @@ def test_what_is_not_zero_is_told_of_halves_and_of_what_is_made_of_them(
     fold.add([upload(opened, values), upload(opened, others)], box((1000,), (0,)))
     with np.errstate(invalid="ignore"):
         told = of(values, others)
-    assert bound.statistics[0].finish(fold.finish()) == [np.count_nonzero(told)]
+    assert bound.statistics[0].finish(fold.read_back()) == [np.count_nonzero(told)]
 
 
 def test_a_zero_beyond_every_float_is_refused():

@@ -154,8 +154,8 @@ def test_bits_do_not_depend_on_who_folds_the_last_leaves(
 ):
     monkeypatch.setattr("chunkfold.planning.planner.LEAF_BYTES", 4 * 2 * 60 * 50)
     path = stored(tmp_path / "a", wild(), chunks=(2, 60, 50), compressors=compressors)
-    plain, finish, found, took = ThreadFold._add, Fold.finish, [], []
-    monkeypatch.setattr(Fold, "finish", lambda fold: (took.append(fold), finish(fold))[1])
+    plain, finish, found, took = ThreadFold._add, Fold.read_back, [], []
+    monkeypatch.setattr(Fold, "read_back", lambda fold: (took.append(fold), finish(fold))[1])
     for slow in (0, 1):
 
         def add(self, *given, slow=slow):

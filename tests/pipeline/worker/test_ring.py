@@ -38,11 +38,11 @@ def test_the_next_tile_is_read_while_one_ends(tiles, monkeypatch):
             changed.notify_all()
 
     class Ending(question_folds.Fold):
-        def finish(self):
+        def read_back(self):
             tile = len(ahead)
             with changed:
                 ahead.append(changed.wait_for(lambda: tile == 7 or tile + 1 in read, 20))
-            return super().finish()
+            return super().read_back()
 
     monkeypatch.setattr(ZarrSource, "read", noted)
     monkeypatch.setattr(question_folds, "Fold", Ending)

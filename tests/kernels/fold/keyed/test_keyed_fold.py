@@ -100,7 +100,7 @@ def folded(
             )  # fmt: skip
             codes = np.ascontiguousarray(own) if told else None
             fold.add([upload(opened, part)], upload(opened, own), layout, codes=codes)
-        return fold.finish()
+        return fold.read_back()
 
     partial = once(accumulator)
     if any_lost(accumulator, partial).any():
@@ -328,7 +328,7 @@ def test_accumulators_are_made_zero_where_nothing_is_stored_first(
         for part, own in zip(np.split(array, pieces), np.split(codes, pieces), strict=True):
             layout = keyed_box(part.shape, (0,), (0,))
             fold.add([upload(opened, part)], upload(opened, own), layout, codes=own)
-        done = fold.finish()
+        done = fold.read_back()
         if pieces == 1 and tuning.strip:  # where work-items do not share outputs
             assert _fills(fold) - before == launches
         for statistic in bound.statistics:
@@ -483,7 +483,7 @@ def test_sums_that_may_round_need_no_float64(device: Device):
     fold = KeyedFold(opened, bound.accumulator.for_outputs(4), tuning, 4)
     array, labels = np.arange(1000, dtype=np.float32), np.arange(1000, dtype=np.int32) % 4
     fold.add([upload(opened, array)], upload(opened, labels), keyed_box((1000,), (0,)))
-    partial = fold.finish()
+    partial = fold.read_back()
     for one in bound.statistics:
         want = [getattr(array[labels == group], one.name)() for group in range(4)]
         assert one.finish(partial, (1000,), (0,)).reshape(-1).tolist() == want
@@ -525,7 +525,7 @@ def test_what_is_wrong_is_told(opened: DeviceContext):
         fold.add([one], keys, keyed_box((2, 2), (1,), (1,)))
     assert fold.add([one], keys, keyed_box((0, 2), (0, 1), (1,))) is None
     (statistic,) = bound.statistics
-    assert statistic.finish(fold.finish()).tolist() == [0, 0, 0]
+    assert statistic.finish(fold.read_back()).tolist() == [0, 0, 0]
     integers = bind([as_monoid("sum")], [np.dtype("i4")], exact=True, keyed=True).accumulator
     fold = KeyedFold(opened, integers.for_outputs(3), tuning, 3)
     with pytest.raises(DeviceError, match="2,147,483,648 elements of an output"):

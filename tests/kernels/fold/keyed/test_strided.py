@@ -93,7 +93,7 @@ def test_weights_by_key_may_lack_axes(opened: DeviceContext, way: str, shape: st
                 opened, accumulator, tuning, KEYS, layout.outputs, way=way, local=local
             )
             fold.add([upload(opened, x), upload(opened, w)], upload(opened, keys), layout)
-            partial = fold.finish()
+            partial = fold.read_back()
             for one in bound.statistics:
                 got = one.finish(partial, SHAPE, axes).reshape(KEYS, layout.outputs)
                 assert got.tolist() == _wanted(case, one.name), (case, one.name)

@@ -64,8 +64,8 @@ class ExactSum(Kind):
     def source(self) -> str:
         """Return what it defines."""
         limbs, field, powers = self.limbs, self.component.fields[0], bool(self.limbs.power)
-        beyond = library("limb_sums.clh" if self.has_keep else "compact_sums.clh")
-        texts = [self._elements(lanes=powers and self.on_vectors), beyond]
+        sums = library("limb_sums.clh" if self.has_keep else "compact_sums.clh")
+        texts = [self._elements(lanes=powers and self.on_vectors), sums]
         streams = [library("exact_sums.clh")]
         if not powers:
             texts += [

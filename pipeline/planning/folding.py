@@ -72,7 +72,7 @@ class Folding(Accumulators):
     choosers: tuple[Chooser, ...] = ()
     """Choosers among the elements of each output, which blocks keep for that."""
     finishing: TileFinishing | None = None
-    """Finishes tiles where they are whole, if blocks do: results then leave one by one."""
+    """Finishes tiles where they are whole, if blocks do: results are then written one by one."""
 
     @cached_property
     def preaggregation(self) -> Preaggregation | None:
@@ -142,7 +142,7 @@ class Folding(Accumulators):
     def of_some_groups(self, block: Block) -> tuple[Folding, np.ndarray | None]:
         """Return it with only those groups that a block may meet, and which these are.
 
-        None: with all, of which a block then leaves accumulators. So it is where these are small,
+        None: with all, and the block's partial has each. So it is where these are small,
         and where results are made of a block's alone.
         """
         partial_bytes = self.accumulator.nbytes * self.groups * self.layout.most_outputs

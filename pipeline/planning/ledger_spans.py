@@ -99,7 +99,7 @@ class LedgerCut:
         """
         grids = LeafGrids.of(self._layout)
         tiles, parts = _sizes(costs, grids, workers, partial_bytes, whole=whole)
-        if self.questions[0].request.staged:  # blocks leave results, and no partials of these
+        if self.questions[0].request.staged:  # blocks return results, and no partials of these
             most = int(RESULT_BYTES / results)
             tiles, parts = _sizes(costs, grids, workers, 0, whole=whole, largest=most)
         runs, made = self._known_runs(grids, whole=whole), list[Block]()

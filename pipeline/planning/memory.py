@@ -73,7 +73,7 @@ def _projected(
     *,
     preaggregates: bool,
     fetching: int = 0,
-    leaving: int = 0,
+    streamed_bytes: int = 0,
     kept: int = 0,
     fed: bool = False,
 ) -> Memory:
@@ -83,8 +83,8 @@ def _projected(
     little of them. It reads them cell by cell, small files a few at a time; zarr decodes all cells
     of a leaf at once. Places that no slice selects are read with all between them, into memory of
     their own. A reader reads one input at a time. Partials of `tree`, over the blocks of a tile,
-    may wait on one worker for their siblings. Roots wait where they are; if results leave as they
-    come, a few blocks' results wait instead, of `leaving` bytes in all.
+    may wait on one worker for their siblings. Roots wait where they are; if results are
+    written as they come, a few blocks' results wait instead, of `streamed_bytes` in all.
 
     Each group of an output has an accumulator. A worker has all keys of groups and all inputs that
     lack axes, and each block has some of them on its device, next to exact sums in limbs.
@@ -123,8 +123,8 @@ def _projected(
     # They are copied to the device slab by slab, and what comes of it is put together.
     slabs = 2 * min(SLAB_BYTES, tree.fan_in * partial) + partial if tree.height else 0
     roots = groups * layout.outputs * accumulator.nbytes // terms.workers
-    if leaving:  # beside what windows of outputs are combined from
-        roots = min(2 * threads * RESULT_BYTES, leaving) + 2 * threads * partial
+    if streamed_bytes:  # beside what windows of outputs are combined from
+        roots = min(2 * threads * RESULT_BYTES, streamed_bytes) + 2 * threads * partial
     constants = (1 + threads) * sum(one.values.nbytes for one in question.broadcast)
     if preaggregates and question.preaggregation is not None:
         tables += question.preaggregation.nbytes
@@ -159,7 +159,9 @@ def _touched(layout: Layout, source: Source) -> int:
 
 
 def result_bytes(request: Request, layout: Layout) -> int:
-    """Return the bytes of all results that leave, at most: results of more axes are not counted.
+    """Return the most bytes of all results that are written as they come; 0 if none are.
+
+    Axes that results add are not counted.
 
     Coarser levels have no more bytes together than the first one.
     """
@@ -239,13 +241,13 @@ def most_at_once(
     tree: Tree,
     roots: int,
     readers: int,
-    leaving: int,
+    streamed_bytes: int,
     most_bytes: float,
 ) -> AtOnce:
     """Return the most work at once that fits in so many bytes; the least, if none fits.
 
-    There are `roots` of partials, `readers` at most, and results of `leaving` bytes that leave as
-    they come.
+    There are `roots` of partials, `readers` at most, and `streamed_bytes` of results that are
+    written as they come.
     """
     first, *others = questions
     assert isinstance(first, Folding)
@@ -267,7 +269,7 @@ def most_at_once(
             leaf_size,
             preaggregates=preaggregates,
             fetching=fetching,
-            leaving=leaving,
+            streamed_bytes=streamed_bytes,
             kept=kept,
             fed=fed,
         )

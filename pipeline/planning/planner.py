@@ -244,9 +244,9 @@ def _planned(
         unneeded = unmet_leaves(request, layout, listings, terms, ledger)
     if unneeded is not None:
         costs, decoded = costs * ~unneeded, decoded * ~unneeded
-    leaving, streamed = result_bytes(request, layout), request.streamed
+    streamed_bytes, streamed = result_bytes(request, layout), request.streamed
     whole = request.keeping or (streamed is not None and streamed.coarser > 0)
-    results = leaving / max(1.0, float(costs.sum()))
+    results = streamed_bytes / max(1.0, float(costs.sum()))
     blocks: tuple[Block, ...] = ()
     if layout.elements and ledger is not None:
         cut = LedgerCut.of(ledger, request, questions, listings, terms)
@@ -277,7 +277,7 @@ def _planned(
     blocks_of_tiles = Counter(block.tiles for block in blocks)
     tree = Tree(max(blocks_of_tiles.values(), default=1), fan_in(partial_bytes))
     count = len(blocks_of_tiles)
-    at_once = most_at_once(request, questions, terms, tree, count, readers, leaving, most)
+    at_once = most_at_once(request, questions, terms, tree, count, readers, streamed_bytes, most)
     if not at_once.preaggregates:
         questions = foldings_with(questions, preaggregates=False)
     if ledger is not None and not request.staged:  # it keeps partials, not results

@@ -67,7 +67,7 @@ class TileFinishing:
     """The axes that were reduced, as `Statistic.finish` takes them."""
     grouped: bool = False
     dtype: np.dtype | None = None
-    """Integers that results are rounded to as they leave, if they are."""
+    """Integers that results are rounded to as they are written, if they are."""
     factors: tuple[tuple[int, ...], ...] = ()
     """For each coarser level how many outputs of the one before are one, along the kept axes."""
     modes: bool = False
@@ -140,7 +140,7 @@ def are_rounded(request: Request, terms: Terms, layout: Layout, accumulator: Acc
 def finishing_of(
     request: Request, terms: Terms, layout: Layout, accumulator: Accumulator
 ) -> TileFinishing | None:
-    """Return how blocks finish tiles that are whole there; None if they leave partials."""
+    """Return how blocks finish tiles that are whole there; None if they return partials."""
     finishing = TileFinishing(
         accumulator,
         request.bound(fp64=terms.fp64).statistics,

@@ -36,7 +36,7 @@ QUESTIONS = {
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner, "LEAF_BYTES", 3000)
-    for module in ("blocks", "spans"):
+    for module in ("blocks", "ledger_spans"):
         monkeypatch.setattr(f"chunkfold.planning.{module}.BLOCK_BYTES", (6000, 12_000))
 
 

@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "adding.md").read_text()
 SECTIONS = dict(re.findall(r"^## (.+)\n((?:(?!^## ).*\n?)*)", PAGE, re.MULTILINE))
-LISTS = ("A kind of component", "A way to run blocks")
+LISTS = ("A kind of component or state", "A backend")
 """Sections that have lists of files, and no patch."""
 PATCHED = [name for name in SECTIONS if name not in LISTS]
 NAMED = re.compile(r"`((?:kernels|pipeline|workflows|tests)/[\w/.]+)`")

@@ -20,8 +20,7 @@ def kinds_of(accumulator: Accumulator) -> list[Kind]:
 
 
 def _kind_of(component: Component) -> type[Kind]:
-    # A new kind also touches component.py, traits.py and accumulator.py of accumulator/, and
-    # components.py, evaluation.py and reference.py of binding/ (docs/adding.md).
+    # docs/adding.md, "A kind of component or state", lists the modules that a new kind changes.
     if component.limbs:
         return ExactSum if component.limbs.terms else LimbSum
     if component.table:

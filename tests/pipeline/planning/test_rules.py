@@ -24,6 +24,12 @@ def test_each_rule_says_a_module_that_asks_for_it():
         assert f"applies(PlanRule.{name})" in path.read_text(), (name, module)
 
 
+def test_the_page_for_developers_names_each_rule():
+    page = (Path(__file__).parents[3] / "docs" / "for-developers.md").read_text()
+    (named,) = re.findall(r"^The rules of planning are ([^(]+) \(", page, re.MULTILINE)
+    assert re.findall(r"`(\w+)`", named) == [rule.value for rule in PlanRule]
+
+
 @pytest.mark.parametrize("given", ["", "roll_up", "roll_up, some_groups", "all"])
 def test_rules_that_are_named_do_not_apply(given: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(VARIABLE, given)

@@ -54,8 +54,8 @@ _SHARES = tuple(
 """Reductions that divide by sums of weights."""
 _CHECKED = {name: checking_negative(CATALOGUE[name]) for name in _SHARES}
 NAMES = (
-    f"{', '.join(CATALOGUE)}; p95 and other percentiles; top5, bottom5, argtop5, argbottom5 and of "
-    "other numbers; nan before any of these; longest_run(x < 1) and other conditions"
+    f"{', '.join(CATALOGUE)}; p95 and other percentiles; topN, bottomN, argtopN, argbottomN; any "
+    "of these with the prefix nan; longest_run(x < 1) with any condition"
 )
 """All names that there are, for messages and help."""
 _ENDS = MappingProxyType(

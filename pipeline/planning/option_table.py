@@ -65,96 +65,97 @@ class OptionTable:
     coarsen: Annotated[Mapping[int | str, int] | None, Section.OPERATION] = None
     """Reduce windows of this many consecutive elements along an axis, by name or number.
 
-    As in `{"y": 2, "x": 2}`. `axis` names other axes, which are reduced whole; None: no others.
-    Positions are positions in a window, in C order."""
+    For example `{"y": 2, "x": 2}`. `axis` names other axes, which are reduced whole; None: no
+    others. Positions are positions in a window, in C order."""
     boundary: Annotated[Boundary, Section.OPERATION] = "exact"
-    """Treatment of an axis that is no multiple of its window: "exact" is an error, "trim" leaves
+    """If the length of an axis is not a multiple of its window: "exact" is an error, "trim" leaves
     out the last elements, "pad" makes the last window shorter.
 
-    Or a mapping of axes to one of these, by the names that `coarsen` has."""
+    Or a mapping from the axes of `coarsen` to these."""
     ddof: Annotated[float, Section.OPERATION, ddof_number] = 0
     """Delta degrees of freedom: variances and covariances divide by count - ddof."""
     skipna: Annotated[bool | None, Section.OPERATION] = None
     """Ignore NaN and NaT.
 
-    None: as xarray does, for its arrays alone: NaN in floats, but for `any` and `all`, and NaT in
-    means and counts of times."""
+    None: only for xarray's arrays, as xarray does: NaN in floats, except for `any` and `all`, and
+    NaT in means and counts of times."""
     min_count: Annotated[int, Section.OPERATION, min_count_number] = 0
-    """Give NaN (NaT) where fewer than this many valid elements were found.
+    """Give NaN (NaT) if a result has fewer valid elements than this.
 
-    In groups too. Counts, positions and truths stay; integers have no NaN, and need
-    dtype="float64"."""
+    Groups are counted separately. It does not affect counts, positions, `any`, `all` and
+    histograms; integers have no NaN, and need dtype="float64"."""
     initial: Annotated[Any, Section.OPERATION] = None
-    """Begin sums, products, minima and maxima with this value, which is the result of no elements.
+    """Start value of sums, products, minima and maxima, which is also the result of no elements.
 
-    As NumPy's: for each result. A sum is rounded once, with it."""
+    For each result, as in NumPy. A sum is rounded once, with it."""
     where: Annotated[Where, Section.OPERATION] = None
     """Ignore elements that do not meet a condition, such as 'x > 300' or '0 < x < 1 and not
     isnan(x)'.
 
-    A text, or a function of the elements, as `lambda x: x > 300`, with NumPy's meaning
+    A string, or a function of the elements, such as `lambda x: x > 300`, with NumPy's meaning
     (docs/monoids.md). Or a mask: an array of bools (NumPy's, xarray's, Zarr's, or its
     `pathlib.Path`) with some axes of the source, by their names, or as NumPy broadcasts, before any
-    selection. Or a tuple: conditions and a mask, or a map of numbers that they call y."""
+    selection. Or a tuple of conditions and a mask, or of conditions and an array of numbers, which
+    they call y."""
     weights: Annotated[Any, Section.OPERATION] = None
     """Weight elements in sums, means, variances, deviations, histograms and quantiles: by an array
     along some axes, or by a formula of coordinates in degrees, such as 'cos(lat)'.
 
-    An array of numbers, or its path, has axes as a mask has. Only sums and histograms take negative
+    An array of numbers, or its path, has axes like a mask. Only sums and histograms take negative
     weights. A mean is sum(weights * x) / sum(weights). A bin of a histogram holds the sum of its
-    weights. A quantile is the first element up to which there is that share of all weights."""
+    weights. A quantile is the first element at which the share of all weights reaches q."""
     mask_and_scale: Annotated[bool, Section.OPERATION] = False
     """Unpack stored numbers by scale_factor, add_offset, _FillValue, missing_value and _Unsigned,
     as xarray does; missing ones become NaN.
 
-    In format 2 the fill value is missing too. Values are float64, or float32 where narrow integers
-    are masked only, or those of `dtype`. `skipna` ignores missing ones. A
+    In format 2 the fill value is missing too. Values are float64, or float32 if narrow integers are
+    only masked, or have the dtype `dtype`. `skipna` ignores missing ones. A
     `chunkfold.errors.PackedWarning` says which attributes are not applied."""
     mode: Annotated[Mode, Section.OPERATION] = "exact"
     """Arithmetic of floats: "exact" rounds sums, means, variances and norms once, to the same bits
     for any chunks, devices and workers; "fast" computes less, within the bound of
     docs/numerics.md."""
     dtype: Annotated[Any, Section.OPERATION, as_given(cast_dtype)] = None
-    """Cast elements to this dtype first, and the result to it; "object" gives sums (of any size)
-    and products (of up to 64 bits) of integers as Python's."""
+    """Cast elements to this dtype first, and the result to it. "object" gives Python's integers,
+    for sums (of any size) and products (of up to 64 bits)."""
     by: Annotated[Any, Section.GROUPS] = None
-    """Group elements by labels along some axes; each group has results of its own. Elements whose
+    """Group elements by labels along some axes; each group has its own results. Elements whose
     label is negative, NaN, NaT or masked are in no group.
 
     Labels are the name of a coordinate ("lat") or of a part of times ("time.month": any of xarray's
-    `dt`); an array of whole numbers, texts, bools or dates (NumPy's, xarray's, Zarr's, or its path)
-    as long as some axes of the source, before any selection; or `chunkfold.bins` of these or of the
-    elements. In results the groups are an axis, in the place of the first axis that has labels, in
-    ascending order of their labels, which `Result.labels` has. A tuple or a list of these is
-    several labels at once: all combinations are groups, and results have an axis for each."""
+    `dt`); an array of whole numbers, strings, bools or dates (NumPy's, xarray's, Zarr's, or its
+    path) with the lengths of some axes of the source, before any selection; or `chunkfold.bins` of
+    these or of the elements. In results the groups are an axis, in the place of the first axis that
+    has labels, in ascending order of their labels, which `Result.labels` has. With a tuple or a
+    list of these all combinations are groups, and results have an axis for each."""
     by_axis: Annotated[AxisOption, Section.GROUPS] = None
-    """Axes that the labels are along, by name or number.
+    """Axes of the labels, by name or number.
 
-    None: those that have the names of the labels' axes, or else their lengths: the only ones, or
-    the last ones. For several labels one for each, or None."""
+    None: axes with the names of the labels' axes, or else reduced axes of the same lengths, the
+    last ones if several match. For several labels one for each, or None."""
     groups: Annotated[Any, Section.GROUPS] = None
     """Labels of the groups, in the order of the results; other labels are in no group.
 
-    Groups without elements have results, too. None: the labels that are found. For several labels
+    Groups without elements have results, too. None: all labels in the data. For several labels
     a list for each, or None."""
     resample: Annotated[Mapping[str, Any] | None, Section.GROUPS, check_mapping] = None
-    """Group an axis of dates by consecutive spans of the calendar, named as in pandas and xarray.
+    """Group an axis of dates by consecutive calendar periods, named by a pandas frequency.
 
     {"time": "1MS"} makes a group of each month from the first to the last, also without elements,
-    as xarray's. Their axis comes before those of `by`."""
+    as in xarray. Their axis comes before those of `by`."""
     selection: Annotated[Selection, Section.SELECTION] = None
     """Select by positions along each axis.
 
     As in `array[selection]`: integers, slices, Ellipsis; lists and arrays of integers or bools,
-    also as `pathlib.Path` of a .npy file, each along one axis by itself, as in
-    `zarr.Array.oindex`. Positions in results, as of `argmin`, are positions in the selection."""
+    also as `pathlib.Path` of a .npy file, each along one axis, as in `zarr.Array.oindex`.
+    Positions in results (`argmin`) are positions in the selection."""
     sel: Annotated[Mapping[str, Any] | None, Section.SELECTION] = None
     """Select by coordinates, as xarray's sel does, or by parts of dates.
 
-    By the name of an axis, or of a part of its dates ("time.season"), a value, a list, or a slice,
-    which includes both of its ends. A slice of longitudes is an arc."""
+    A mapping from the name of an axis, or of a part of its dates ("time.season"), to a value, a
+    list, or a slice, which includes both of its ends. A slice of longitudes is an arc."""
     sel_method: Annotated[SelMethod | None, Section.SELECTION] = None
-    """Take a neighbour where the coordinate lacks a value: the "nearest", the one before ("pad" or
+    """Take a neighbour if the coordinate lacks a value: the "nearest", the one before ("pad" or
     "ffill") or the one after ("backfill" or "bfill").
 
     None: such a value is an error."""
@@ -163,52 +164,52 @@ class OptionTable:
     tendency: Annotated[str | int | Mapping[str | int, int] | None, Section.SELECTION, step] = None
     """Reduce the change of elements from one to the next along this axis, x[i + 1] - x[i].
 
-    Or a mapping of the axis to how far apart they are, as {"time": 4}. `op` is "mean", "var",
-    "std", "rmse" or "mae" then. The first of two elements is of the selection, the next one need
-    not be."""
+    Or a mapping from the axis to the distance of the two elements, such as {"time": 4}. `op` is
+    then "mean", "var", "std", "rmse" or "mae". The first of two elements must be in the selection,
+    the second need not."""
     allow_empty: Annotated[bool, Section.SELECTION] = False
     """Accept a selection of no elements, which is an error otherwise."""
     memory: Annotated[int | str | None, Section.RUNNING, as_given(memory_bytes)] = None
     """Memory limit per worker, beyond what an idle worker uses.
 
-    Bytes, or a text ("2 GiB")."""
+    Bytes, or a string ("2 GiB")."""
     on_bad_chunk: Annotated[OnBadChunk, Section.RUNNING] = "stop"
     """When a chunk cannot be read: "stop" ends the run, "skip" leaves the chunk out and names it.
 
     `Run.skipped` names it."""
     on_missing_chunk: Annotated[OnMissingChunk, Section.RUNNING] = "fill"
-    """When a chunk is not stored: "fill" takes the fill value for its elements, "stop" ends the
+    """When a chunk is not stored: "fill" uses the fill value for its elements, "stop" ends the
     run, before anything is read if the store can be listed."""
     decode: Annotated[DecodeOn, Section.RUNNING] = "auto"
-    """Decoder of zstd, Blosc and LZ4 chunks: the "host", the "device", or "auto", the one that was
-    measured to be faster."""
+    """Decoder of zstd, Blosc and LZ4 chunks: the "host", the "device", or "auto", the faster of
+    both by measurement."""
     ledger: Annotated[str | os.PathLike[str] | None, Section.RUNNING, ledger_place] = None
-    """Keep the partials of finished blocks in this folder, or at this URL of an object store.
+    """Save intermediate results in this folder, or at this URL of an object store, so that a killed
+    run can continue.
 
-    A run that was interrupted goes on from there, data that were read before for the same question
-    are not read again, and of an array that grew only new chunks are read (docs/ledger.md)."""
+    Data that were read before for the same question are not read again, and if an array grew, only
+    new chunks are read (docs/ledger.md)."""
     ledger_verify: Annotated[LedgerVerify, Section.RUNNING] = "listing"
-    """Tell chunks of a ledger from others by the store's "listing" (sizes and times), or by their
-    "content", which is read and hashed before."""
+    """How to find out if a chunk changed since the ledger recorded it: by the store's "listing"
+    (sizes and times), or by its "content", which is read and hashed first."""
     trust_ledger: Annotated[bool, Section.RUNNING] = False
     """Use a ledger in a folder that others may write to."""
     ledger_statistics: Annotated[bool, Section.RUNNING] = False
     """Keep count, minimum, maximum, mean, deviation and histogram of all elements in the ledger.
 
-    Questions that ask for them later read nothing. For one array, without windows."""
+    Later questions about these read no data. For one array, without windows."""
     variant: Annotated[VariantName | None, Section.RUNNING] = None
-    """Force a kernel variant: "tree", "work_group" or "sub_group". Nobody needs this: it is for
-    tests and measurements.
+    """Force a kernel variant: "tree", "work_group" or "sub_group". Only for tests and measurements.
 
     None: the best one."""
     storage_options: Annotated[StorageOptions | None, Section.SOURCE, check_mapping] = None
     """Options for URLs.
 
-    `missing_status` gives the statuses (403, 410) by which a server says that it lacks a chunk; all
-    others are obstore's, such as `skip_signature` or `region`."""
+    `missing_status` gives the statuses (403, 410) that mean that a server lacks a chunk; all others
+    are obstore's, such as `skip_signature` or `region`."""
     allow_targets: Annotated[str | Sequence[str] | None, Section.SOURCE] = None
-    """Addresses below which references, and links of HDF5 files, may lead, besides their own server
-    or folder."""
+    """Allow references and HDF5 links to point to addresses that begin with these prefixes, and not
+    only to their own server or folder."""
 
     def __post_init__(self) -> None:
         for name, check in _CHECKS.items():

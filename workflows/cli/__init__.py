@@ -137,18 +137,18 @@ def _loaded(point: metadata.EntryPoint) -> click.Command:
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(metadata.version("chunkfold"))
 def cli() -> None:
-    """Reduce Zarr arrays larger than memory on every OpenCL device there is.
+    """Reduce Zarr arrays larger than memory on every OpenCL device that you have.
 
     Results go to standard output, everything else to standard error.
 
     \b
-    Exit codes: 0 done; 1 what demo or diff compares differs, check finds errors, or a fault of
-    chunkfold's own; 2 bad input, or no device for it; 3 done, but for chunks that were skipped
-    (--on-bad-chunk skip) or that check could not read, or arrays that describe, check or diff
-    could not read or run cannot name; 4 a chunk cannot be read,
-    results cannot be written (standard output is closed, say, or a disk full), or a worker,
-    cluster or deadline failed; 5 another run that writes the same output is under way; 130
-    interrupted, by SIGINT or SIGTERM; 141 nobody reads the output.
+    Exit codes: 0 done; 1 demo or diff found a difference, check found errors, or chunkfold itself
+    has a fault; 2 bad input, or no device for it; 3 done, without chunks that were skipped
+    (--on-bad-chunk skip) or that check could not read, or without arrays that describe, check or
+    diff could not read or run cannot name; 4 a chunk cannot be read, results cannot be written
+    (standard output is closed, or a disk full), or a worker, cluster or deadline failed; 5 another
+    run writes the same output; 130 interrupted, by SIGINT or SIGTERM; 141 the reader of the output
+    ended.
     """
 
 

@@ -51,7 +51,7 @@ _measured: Decorator = stacked(
                  help="Number of interleaved rounds; medians are shown."),
     click.option("--json", "as_json", is_flag=True, help="Print JSON."),
     click.option("--plot", type=click.Path(path_type=Path),
-                 help="Draw bars there: SVG, or what the name ends in (needs the extra 'plot')."),
+                 help="Draw bars in this file: SVG, or another format (needs the extra 'plot')."),
 )  # fmt: skip
 
 
@@ -61,8 +61,8 @@ def bench_command() -> None:
 
     SPEC names devices as in `chunkfold devices`; by default all are measured. Rates are bytes of
     elements per second, medians of rounds in which every contender takes its turn. The read
-    ceiling is the best of several kernels that do nothing but read; "in a cache" is the same fold
-    of elements that stay there: what is near it is bound by arithmetic, not by reading.
+    ceiling is the best of several kernels that only read; "in a cache" is the same fold of elements
+    that stay there: a rate near it is limited by arithmetic, not by reading.
     """
 
 

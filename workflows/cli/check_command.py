@@ -33,16 +33,16 @@ _kind = click.Choice([*map(str, MEANINGS), ALL])
     section=Section.SOURCE,
     multiple=True,
     metavar="PATTERN",
-    help="Check arrays of such a name alone, and their coordinates: 'air*'; may be repeated.",
+    help="Check only arrays whose names match, and their coordinates: 'air*'; may be repeated.",
 )
 @common_options.option(
     "--limits",
     section=Section.OPERATION,
     multiple=True,
     metavar="NAME=LOW:HIGH",
-    help="Values that arrays of such a name may have, besides what their attributes say: "
-    "'air=180:330', 'rain*=0:'. Of packed numbers: the values that they stand for. May be "
-    "repeated; the first that fits counts.",
+    help="Limits of values, in addition to attributes, for arrays whose names match: "
+    "'air=180:330', 'rain*=0:'. They limit unpacked values. May be repeated; the first match "
+    "counts.",
 )
 @common_options.option(
     "--fail-on",
@@ -56,7 +56,7 @@ _kind = click.Choice([*map(str, MEANINGS), ALL])
     section=Section.OPERATION,
     multiple=True,
     type=_kind,
-    help="Pass over a kind of finding; may be repeated.",
+    help="Ignore a kind of finding; may be repeated.",
 )
 @common_options.written("memory", "ledger", "trust_ledger")
 @common_options.cluster
@@ -65,7 +65,7 @@ _kind = click.Choice([*map(str, MEANINGS), ALL])
     section=Section.OUTPUT,
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Draw the chunks of each array there, as .png or .svg. It needs matplotlib.",
+    help="Draw the chunks of each array in this file, .png or .svg. It needs matplotlib.",
 )
 @common_options.overwrite
 @common_options.as_json
@@ -89,15 +89,15 @@ def check_command(
 ) -> None:
     """Say whether SOURCE, a Zarr array or group, is sound, in one read.
 
-    SOURCE is a path or URL. Every finding has a row: the array, the kind, how many chunks, and the
-    first of them. A picture shows the chunks of each array that has findings in some.
+    SOURCE is a path or URL. Every finding has a row: the array, the kind, the number of chunks, and
+    the first of them. A picture shows the chunks of each array with findings.
 
     \b
     Errors:
       unreadable    a chunk cannot be read or decoded
       unopened      an array cannot be opened
       gone          an array is gone, but consolidated metadata name it
-      consolidated  consolidated metadata are others than an array's own
+      consolidated  consolidated metadata differ from an array's own
       attributes    an attribute that says what numbers mean cannot be understood
       outside       values are outside valid_range, or --limits
       shape         an axis is not as long as its coordinate, or as others of its name
@@ -105,13 +105,13 @@ def check_command(
       order         times are not in order
       double        a coordinate has a value twice
       gap           times are missing between others that follow each other evenly
-      damaged       a block has other values than --ledger has, but no later time
+      damaged       a block has other values than in --ledger, but no later time
 
     \b
     Remarks, which sound archives may have (--fail-on makes errors of them):
       missing       a chunk is not stored
       nan           all elements of a chunk are NaN
-      fill          all elements of a chunk are the fill value, or called missing
+      fill          all elements of a chunk are the fill value, or marked as missing
       constant      all elements of a chunk are the same
       infinite      a chunk has infinite values
       changed       a chunk was written since --ledger had its block

@@ -104,7 +104,7 @@ _running = partial(option, section=Section.RUNNING)
 as_json = _output("--json", "as_json", is_flag=True,
                   help="Print JSON; NaN, infinities and times are strings.")  # fmt: skip
 json_lines = _output(
-    "--json-lines", is_flag=True, help="Print events as lines of JSON, alone on standard error."
+    "--json-lines", is_flag=True, help="Print only events on standard error, as lines of JSON."
 )
 quiet = _output("--quiet", "-q", is_flag=True, help="Print results and errors only.")
 report = _output("--report", metavar="FILE.html", help=SHARED["report"])
@@ -112,13 +112,13 @@ performance_report = _output(
     "--performance-report",
     "performance",
     metavar="FILE.html",
-    help="Let Dask write its own report there: tasks, transfers, workers. It needs bokeh.",
+    help="Let Dask write its own report to this file: tasks, transfers, workers. It needs bokeh.",
 )
 plot = _output(
     "--plot",
     metavar="FILE",
-    help="Draw the results there: PNG, SVG, PDF, or what the name ends in (chunkfold[plot]); '-' "
-    "is a terminal that shows pictures.",
+    help="Draw the results in this file: PNG, SVG, PDF or another format, by its ending "
+    "(chunkfold[plot]); '-' draws in the terminal, if that shows pictures.",
 )
 overwrite = _output("--overwrite", is_flag=True, help=SHARED["overwrite"])
 
@@ -143,7 +143,8 @@ stores = stacked(
         type=Whole(min=0),
         callback=_configured(IMAGE_LEVEL, int),
         expose_value=False,
-        help="Level of OME-Zarr images that are named by their group, 0 the finest.  [default: 0]",
+        help="Level of OME-Zarr images that you name by their group; 0 is the finest.  "
+        "[default: 0]",
     ),
     option(
         "--missing-status",
@@ -152,8 +153,8 @@ stores = stacked(
         type=click.Choice([str(status) for status in MISSING]),
         callback=_configured(MISSING_STATUS, lambda given: [int(one) for one in given]),
         expose_value=False,
-        help="Status by which the server of a URL says that it lacks a chunk; may be repeated. "
-        "Without it such a chunk cannot be read.",
+        help="HTTP status that means that the server lacks a chunk; may be repeated. Without this "
+        "option such a chunk cannot be read.",
     ),
     option(
         "--allow-targets",
@@ -162,7 +163,8 @@ stores = stacked(
         metavar="PREFIX",
         callback=_configured(ALLOW_TARGETS, list),
         expose_value=False,
-        help=f"{SHARED['allow_targets']} As s3://bucket/, https://host/, /data/; may be repeated.",
+        help=f"{SHARED['allow_targets']} Examples: s3://bucket/, https://host/, /data/. May be "
+        "repeated.",
     ),
 )
 """Options by which sources are opened."""

@@ -48,7 +48,7 @@ def demo_command(
 ) -> None:
     """Write a sample Zarr array, reduce it on every device, and compare with NumPy.
 
-    Exits with 1 if integers, minima or maxima differ, or a float sum is outside its bound.
+    The exit code is 1 if integers, minima or maxima differ, or a float sum is outside its bound.
 
     \b
     Examples:

@@ -42,9 +42,9 @@ from chunkfold.workflows.terminal.style import show, table
 def devices_command(spec: str | None, *, verbose: bool, as_json: bool) -> None:
     """List the OpenCL devices of this host, or those that SPEC names.
 
-    A star marks those that are used by default. --verbose tries every kernel variant on every
-    device and says which of them built and ran right, how fast equals were, and near which cores
-    a device is.
+    A star marks devices that are used by default. --verbose tries every kernel variant on every
+    device, and says which of them built and gave right results, the rates of equally good shapes,
+    and the cores near each device.
 
     \b
     Examples:

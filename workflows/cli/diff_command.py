@@ -31,7 +31,7 @@ from chunkfold.workflows.terminal.progress import run_progress
     type=NumberOption(),
     default=0.0,
     section=Section.OPERATION,
-    help="Pass over differences up to this, relative to the element of SECOND: |x - y| <= atol + "
+    help="Allow differences up to this, relative to the element of SECOND: |x - y| <= atol + "
     "rtol * |y|, computed in float64.",
 )
 @common_options.option(
@@ -39,15 +39,15 @@ from chunkfold.workflows.terminal.progress import run_progress
     type=NumberOption(),
     default=0.0,
     section=Section.OPERATION,
-    help="Pass over differences up to this; added to the relative one.",
+    help="Allow differences up to this; added to the relative one.",
 )
 @common_options.option(
     "--ulp",
     type=Whole(min=0),
     default=0,
     section=Section.OPERATION,
-    help="Pass over differences of so many steps, each to the next value that the common dtype "
-    "has: 1 for neighbours. It is enough by itself, where --rtol and --atol allow less.",
+    help="Allow differences of this many steps, each to the next value of the common dtype: 1 for "
+    "neighbours. A pair is equal if it meets --ulp, or --rtol and --atol.",
 )
 @common_options.cluster
 @common_options.as_json
@@ -69,11 +69,11 @@ def diff_command(
 ) -> None:
     """Compare two Zarr arrays of equal shape, in any chunks, or all arrays of two groups.
 
-    FIRST and SECOND are paths or URLs. Arrays of groups are paired by their paths; one that is on
-    one side only, or of other shape, is a difference. NaN equals NaN. Times and bools have no
-    tolerance; infinities are near themselves alone. Exit codes: 0 they are equal, or differ by no
-    more than is passed over; 1 they differ; 3 an array of a group cannot be read; others as
-    `chunkfold --help` says.
+    FIRST and SECOND are paths or URLs. Arrays of groups are paired by their paths; an array on one
+    side only, or of another shape, is a difference. NaN equals NaN. Times and bools have no
+    tolerance; an infinity equals only itself. Exit codes: 0 they are equal, or within the
+    tolerance; 1 they differ; 3 an array of a group cannot be read; others as `chunkfold --help`
+    says.
 
     \b
     Examples:

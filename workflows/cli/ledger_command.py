@@ -29,9 +29,9 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 @click.group()
 def ledger_command() -> None:
-    """Say what a ledger has, verify it, or remove what is damaged or old.
+    """List the content of a ledger, verify it, or remove damaged and old entries.
 
-    A ledger keeps the partials of finished blocks: see `chunkfold reduce --ledger`. LEDGER is the
+    A ledger keeps the intermediate results of runs: see `chunkfold reduce --ledger`. LEDGER is the
     path of its folder, or its URL in an object store.
 
     \b
@@ -47,7 +47,7 @@ def ledger_command() -> None:
 @_trust
 @_json
 def _show(place: str, *, trusted: bool, as_json: bool) -> None:
-    """List the sources and reductions that it has partials of."""
+    """List the sources and reductions of its partials."""
     ledger = Ledger.at(place, trusted=trusted, create=False)
     abandoned = len(ledger.abandoned())
     blocks, nbytes, newest = Counter[Any](), Counter[Any](), dict[Any, datetime]()
@@ -114,7 +114,7 @@ def _verify(place: str, *, trusted: bool, as_json: bool) -> None:
     help="Remove partials that were written longer ago, such as '90d' or '12h'.",
 )
 def _prune(place: str, older_than: str | None, *, trusted: bool) -> None:
-    """Remove what is damaged; with --older-than also what is old. Sound entries are kept.
+    """Remove damaged entries; with --older-than also old ones. Other entries are kept.
 
     Files of writers that were killed more than an hour ago are removed, too.
     """

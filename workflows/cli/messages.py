@@ -22,7 +22,7 @@ COMMANDS = {
     "project": "Write reductions along axes to a new Zarr.",
     "transform": "Write anomalies, and other values relative to the mean of a group.",
     "pyramid": "Write an image at coarser resolutions, as OME-Zarr.",
-    "normalize": "Find offset and scale of channels; apply them, perhaps.",
+    "normalize": "Find offset and scale of channels, and apply them if asked.",
     "regions": "Measure the regions of a segmentation, as a table.",
     "check": "Say whether an archive is sound: chunks, values, coordinates.",
     "diff": "Compare two Zarr arrays, or groups of them, in any chunks.",
@@ -32,7 +32,7 @@ COMMANDS = {
     "devices": "List this host's OpenCL devices, and what each can do.",
     "worker": "Join a Dask scheduler with workers for this host's devices.",
     "bench": "Measure kernels and transfers, against ceilings and peers.",
-    "ledger": "Say what a ledger of partials has, verify or prune it.",
+    "ledger": "List, verify or prune a ledger of partials.",
     "demo": "Write a sample, reduce it on every device, compare with NumPy.",
 }
 """In the order they are shown in, and what is shown of each."""

@@ -43,7 +43,7 @@ from chunkfold.workflows.transforms.normalize import apply, check_applied, measu
     "--apply",
     "out",
     section=Section.OUTPUT,
-    help="Write the normalized array there, too, as a new Zarr array.",
+    help="Also write the normalized array, as a new Zarr array at this path or URL.",
 )
 @common_options.option(
     "--dtype",
@@ -56,8 +56,8 @@ from chunkfold.workflows.transforms.normalize import apply, check_applied, measu
     "--omero",
     is_flag=True,
     section=Section.OUTPUT,
-    help="Print omero metadata, too, whose windows show each channel from 0 to 1; --apply writes "
-    "an OME-Zarr image that has such.",
+    help="Also print omero metadata, whose windows show each channel from 0 to 1; --apply then "
+    "writes an OME-Zarr image with these.",
 )
 @common_options.cluster
 @common_options.overwrite
@@ -86,7 +86,7 @@ def normalize_command(
     """Print offset and scale of the channels of SOURCE as JSON.
 
     SOURCE is the path or URL of a Zarr array, which is read once. A value becomes
-    (value - offset) / scale. Statistics are exact, whatever the chunks.
+    (value - offset) / scale. Statistics are exact, for any chunks.
 
     \b
     Examples:

@@ -29,13 +29,13 @@ from chunkfold.workflows.terminal.style import reason_table, show
     "lists",
     is_flag=True,
     section=Section.OUTPUT,
-    help="Print the programs of its kernels instead.",
+    help="Print the programs of the kernels, not the plan.",
 )
 @common_options.option(
     "--explain",
     is_flag=True,
     section=Section.OUTPUT,
-    help="Print which kernels reduce it, and why, instead.",
+    help="Print which kernels would reduce it, and why, not the plan.",
 )
 @common_options.as_json
 def plan_command(
@@ -52,11 +52,12 @@ def plan_command(
 ) -> None:
     """Say what `reduce` would do with SOURCE, and how much memory it would take.
 
-    A leaf is a box of chunks that is read and folded at once, a block is what one Dask task folds;
-    what becomes of them, partials, is combined to one root for each tile of the outputs.
+    A leaf is a box of chunks that is read and folded at once, a block is the leaves of one Dask
+    task. Results of blocks, called partials, are combined to one root for each tile of the outputs.
 
-    --source and --explain are for the first device: they try there what was not tried before, as
-    `reduce` would do. Programs are shown after the preprocessor, without functions that are unused.
+    --source and --explain are for the first device: they try kernels that were not tried there
+    before, as `reduce` would do. Programs are shown after the preprocessor, without unused
+    functions.
 
     \b
     Examples:

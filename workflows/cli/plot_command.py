@@ -25,9 +25,9 @@ from chunkfold.workflows.terminal.plots import TERMINAL, check_plot, save_plot
 def plot_command(result: str, picture: str, names: tuple[str, ...], *, overwrite: bool) -> None:
     """Draw RESULT, which --out wrote (.nc, .zarr or .json), to PICTURE: PNG, SVG, PDF and others.
 
-    Two axes are a map, one is a line, groups are bars, lines or small multiples; histograms stand
-    on the axis of their values, and quantiles are bands. Without PICTURE it is shown in the
-    terminal, if that shows pictures (kitty, iTerm2, WezTerm, Ghostty).
+    Results with two axes are drawn as a map, with one axis as a line, groups as bars, lines or
+    small multiples, histograms along the axis of their values, and quantiles as bands. Without
+    PICTURE the terminal shows it, if it can (kitty, iTerm2, WezTerm, Ghostty).
 
     \b
     Examples:

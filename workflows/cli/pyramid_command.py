@@ -24,15 +24,15 @@ from chunkfold.workflows.terminal.progress import run_progress
 @common_options.stores
 @click.option(
     "--levels", type=click.IntRange(1), default=5, show_default=True,
-    help="Number of coarser resolutions, besides the image itself.",
+    help="Number of coarser resolutions, not counting the image itself.",
 )  # fmt: skip
 @click.option(
     "--op", default="mean", show_default=True,
-    help="Reduction of the elements that become one: mean, min, max, mode (for labels) or another.",
+    help="Reduction that makes one element of several: mean, min, max, mode (labels) or another.",
 )  # fmt: skip
 @click.option(
     "--factor", metavar="N|AXIS=N", multiple=True,
-    help="How much coarser each level is, along y and x, or the axes named: 'z=2,y=2,x=2'.  "
+    help="Factor from one level to the next, along y and x, or along named axes: 'z=2,y=2,x=2'.  "
     "[default: 2]",
 )  # fmt: skip
 @click.option(
@@ -45,7 +45,8 @@ from chunkfold.workflows.terminal.progress import run_progress
 )  # fmt: skip
 @click.option(
     "--edges", metavar="EDGES",
-    help="Count them in bins with these edges: '0,10,100', or LOW:HIGH:BINS of equal width.",
+    help="Count them in bins with these edges instead: '0,10,100', or LOW:HIGH:BINS of equal "
+    "width.",
 )  # fmt: skip
 @common_options.written(
     "skipna", "mask_and_scale", "memory", "on_bad_chunk", "ledger", "trust_ledger"
@@ -75,7 +76,7 @@ def pyramid_command(
     SOURCE is the path or URL of an array whose last axes are y and x. OUT is a new Zarr, which has
     an array for each level and OME-Zarr metadata (0.5). If OUT is the group that SOURCE is in, the
     levels are written next to it, and the metadata name it as the finest. Each element is exact:
-    computed from all elements of the image that it stands for, and rounded once.
+    computed from all elements of the image that it covers, and rounded once.
 
     \b
     Examples:

@@ -48,7 +48,7 @@ from chunkfold.workflows.terminal.style import (
     "--out",
     "output",
     section=Section.OUTPUT,
-    help="Write the results there, to a path or URL: JSON if it ends in .json, a table if in .csv "
+    help="Write the results to this path or URL: JSON if it ends in .json, a table if in .csv "
     "or .parquet, NetCDF if in .nc, else a Zarr group.",
 )
 @common_options.plot
@@ -60,13 +60,13 @@ from chunkfold.workflows.terminal.style import (
     "--profile",
     is_flag=True,
     section=Section.OUTPUT,
-    help="Print the times of each pass and device on standard error.",
+    help="Print the times of each kernel pass and device on standard error.",
 )
 @common_options.option(
     "--manifest",
     metavar="FILE",
     section=Section.OUTPUT,
-    help="Write a manifest there, as JSON: what was done, and how.",
+    help="Write a manifest of the run to this file, as JSON: sources, devices, times, results.",
 )
 @common_options.report
 @common_options.performance_report
@@ -91,15 +91,16 @@ def reduce_command(
 ) -> None:
     """Reduce the Zarr array SOURCE and print the results.
 
-    SOURCE is a path or URL, into a zip archive too (store.zip/temperature), an HDF5 or NetCDF-4
+    SOURCE is a path or URL, also into a zip archive (store.zip/temperature), an HDF5 or NetCDF-4
     file (air.nc/temperature), references (refs.json/temperature) or a repository of Icechunk
-    (icechunk:///data/repo/temperature?tag=v1), or a chain as fsspec has them.
+    (icechunk:///data/repo/temperature?tag=v1), or a chained URL of fsspec.
     A second SOURCE of equal shape is for reductions of two: bias, mae, rmse, cov, corr, dot,
-    sum_sq_diff, max_abs_diff, first_mismatch. With --concatenate all of them are one.
+    sum_sq_diff, max_abs_diff, first_mismatch. With --concatenate, all SOURCEs are joined into one
+    array.
 
     Without --scheduler a local Dask cluster is started, with workers for each OpenCL device.
 
-    With --ask one read answers several questions, each with axes, groups and weights of its own.
+    With --ask one read answers several questions, each with its own axes, groups and weights.
 
     \b
     Examples:

@@ -22,7 +22,7 @@ from chunkfold.workflows.options.parsing import axis
 from chunkfold.workflows.options.written_options import WRITTEN, library_options
 
 sources = common_options.stacked(
-    click.argument("sources", nargs=-1, required=True, metavar="SOURCE [SOURCE]"),
+    click.argument("sources", nargs=-1, required=True, metavar="SOURCE..."),
     common_options.option(
         "--concatenate",
         "joined",
@@ -67,9 +67,9 @@ ask = common_options.option(
     multiple=True,
     metavar="'NAME: OPTIONS'",
     section=Section.OPERATION,
-    help="Ask one more question in the same read, with --op, --axis, --by, --weights and so on of "
-    "its own: 'months: --op mean --axis time --by time.month'. Options outside --ask are for all "
-    "questions that do not have their own. May be repeated; results go by NAME.",
+    help="Ask one more question in the same read, with its own --op, --axis, --by, --weights and "
+    "so on: 'months: --op mean --axis time --by time.month'. Options outside --ask are for all "
+    "questions that do not have their own. May be repeated. NAME names the results.",
 )
 
 

@@ -28,7 +28,7 @@ _FORMATS = (".csv", ".parquet", ".json")
 @common_options.option(
     "--out",
     section=Section.OUTPUT,
-    help="Write the table there: .csv, .parquet or .json. Without it CSV is printed.",
+    help="Write the table to this file: .csv, .parquet or .json. Without --out, CSV is printed.",
 )
 @common_options.cluster
 @common_options.overwrite

@@ -15,10 +15,10 @@ from chunkfold.workflows.report.page import check_report, write_page
 @click.argument("manifest")
 @click.argument("page", required=False)
 def report_command(manifest: str, page: str | None) -> None:
-    """Make PAGE, as --report does, of a MANIFEST that --manifest or a job wrote.
+    """Make PAGE, as --report does, from a MANIFEST that --manifest or a job wrote.
 
-    PAGE is the manifest's name with .html, if it is not given; one that is there is replaced.
-    Results of more than 1,024 values are drawn if the run's output is still there.
+    By default PAGE is the manifest's name with .html; an existing page is replaced. Results of more
+    than 1,024 values are drawn if the run's output still exists.
 
     \b
     Examples:

@@ -50,7 +50,7 @@ def _print_schema(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     "overrides",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Set a key, whatever the file has: limits.time='2 h'. May be repeated.",
+    help="Set a key, in place of the file's value: limits.time='2 h'. May be repeated.",
 )
 @common_options.report
 @common_options.overwrite
@@ -76,10 +76,10 @@ def run_command(
     quiet: bool,
     json_lines: bool,
 ) -> None:
-    """Carry the job file JOB.toml out.
+    """Carry out the job file JOB.toml.
 
-    It says what is reduced, how, where it runs, and where results go; docs/jobs.md has all of it.
-    A manifest next to the output says what was done. Only one run of a job is under way at a time.
+    It names sources, reductions, workers, limits and outputs (docs/jobs.md). A manifest next to the
+    output describes the run. Only one run of a job works at a time.
 
     \b
     Examples:

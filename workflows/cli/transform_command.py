@@ -65,7 +65,7 @@ def transform_command(
 
     SOURCE is the path or URL of a Zarr array. OUT is the folder of a new group, which has the array
     in the source's chunks, and its coordinates. Without --by all elements along the axes are one
-    group. With --sel or --select the statistics are of that part, as a base period, and all
+    group. With --sel or --select the statistics come from this part (a base period), and all
     elements are written.
 
     \b

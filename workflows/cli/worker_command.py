@@ -48,10 +48,9 @@ def worker_command(
 ) -> None:
     """Join the Dask scheduler at SCHEDULER with workers for each OpenCL device of this host.
 
-    Runs until the scheduler goes away, or until SIGINT or SIGTERM. Where this host tells which
-    cores are near which GPU, a worker keeps to those near its own, and to none that this process
-    may not use (taskset, Slurm, a container). DASK_CHUNKFOLD__WORKERS__NEAR_CORES=false lets it
-    use all.
+    It runs until the scheduler ends, or until SIGINT or SIGTERM. If this host reports which cores
+    are near a GPU, its workers use only these, and only cores that this process may use (taskset,
+    Slurm, a container). With DASK_CHUNKFOLD__WORKERS__NEAR_CORES=false they use all.
 
     \b
     Examples:

@@ -75,13 +75,13 @@ def _axes(text: str) -> list[int | str]:
 
 
 _SEVERAL = "May be repeated, or joined by commas"
-_EACH = "With several labels once for each"
-_LISTED = "With several labels a list for each"
+_EACH = "With several --by, repeat it once for each"
+_LISTED = "With several labels, give a list for each"
 # fmt: off
 FORMS: Mapping[str, WrittenOption] = MappingProxyType({
     "op": WrittenOption(
         in_shell=f"{_SEVERAL}. One of {NAMES}.  [default: sum]",
-        in_toml="Names as `chunkfold reduce --op` has them.",
+        in_toml="Names as for `chunkfold reduce --op`.",
         key="statistics", repeats=True, read=lambda texts: words(texts) or ["sum"]),
     "edges": WrittenOption(
         "Edges of the bins of a histogram: '0,10,100', or LOW:HIGH:BINS of equal width.",
@@ -102,47 +102,47 @@ FORMS: Mapping[str, WrittenOption] = MappingProxyType({
     "where": WrittenOption(metavar="CONDITION"),
     "mask": WrittenOption(
         "Ignore elements where this array of bools is false. It has some of the source's axes, by "
-        "their names, or the last ones. Or a map of numbers that the condition calls y: 'x > y'.",
+        "their names, or the last ones. Or an array of numbers, called y in --where 'x > y'.",
         metavar="NAME|ZARR"),
     "weights": WrittenOption(metavar="NAME|ZARR|FORMULA"),
     "by": WrittenOption(
         "Labels are the name of a coordinate (lat), a part of its dates (time.month), or the path "
         "or URL of an array. All combinations of several labels are groups, and results have an "
         "axis for each.",
-        in_shell="May be repeated.", in_toml='A path has a "/" in it, or ends in .npy or .zarr.',
+        in_shell="May be repeated.", in_toml='A path has a "/", or ends in .npy or .zarr.',
         metavar="NAME|FILE.npy|ZARR", repeats=True, read=list, load=lambda given: given or []),
     "bins": WrittenOption(
-        "Group labels by intervals between these edges, each with its lower end: "
+        "Group labels by intervals between these edges, each including its lower end: "
         "'-90,-60,0,60,90', or LOW:HIGH:BINS. Without labels, group elements by their own values.",
-        in_shell=f"{_EACH}, '' for none.",
-        in_toml='With several labels a list or a text for each, "" for none.',
+        in_shell=f"{_EACH}; '' means none.",
+        in_toml='With several labels, give a list or a string for each; "" means none.',
         metavar="EDGES", repeats=True, read=list),
     "by_axis": WrittenOption(
-        in_shell=f"{_SEVERAL}. {_EACH}, '' for none.  [default: by names, or else by lengths]",
-        in_toml=f"{_LISTED}, [] for none.",
+        in_shell=f"{_SEVERAL}. {_EACH}; '' means none.  [default: by names, or else by lengths]",
+        in_toml=f"{_LISTED}; [] means none.",
         repeats=True, read=lambda texts: [*map(_axes, texts)]),
     "groups": WrittenOption(
-        in_shell=f"Example: 'DJF,MAM,JJA,SON'. {_EACH}.  [default: those that are found]",
-        in_toml=f"{_LISTED}, [] for those that are found.",
+        in_shell=f"Example: 'DJF,MAM,JJA,SON'. {_EACH}.  [default: all labels in the data]",
+        in_toml=f"{_LISTED}; [] means all labels in the data.",
         metavar="LABELS", repeats=True, read=lambda texts: [*map(parse_groups, texts)]),
     "resample": WrittenOption(
         in_shell="Example: 'time=1MS'.", in_toml='Example: { time = "1MS" }.',
         metavar="AXIS=SPAN", repeats=True, read=parse_resample),
     "selection": WrittenOption(
-        "Written as between NumPy's brackets: '0:100, ..., 3'. A list of integers or bools, "
-        "'[0,3,5]', or a .npy file of them, is for one axis by itself.",
+        "Written as in NumPy's brackets: '0:100, ..., 3'. A list of integers or bools, "
+        "'[0,3,5]', or a .npy file of them, selects along one axis.",
         in_toml="The file is relative to the job file's folder.",
         metavar="INDEX", flag="select", key="select", read=parse_selection, load=parse_selection),
     "sel": WrittenOption(
         in_shell="'time=2001-01:2010-12' includes both ends; also 'lat=30', 'lon=[0,90]' and "
         "'time.season=JJA'. May be repeated.",
         in_toml='Example: { time = "2001-01:2010-12", lat = [30, 60], "time.season" = "JJA" }; a '
-        "slice has both ends.",
+        "slice includes both ends.",
         metavar="AXIS=VALUE", repeats=True, read=parse_sel, load=labels_of),
     "sel_tolerance": WrittenOption(
         "A number, or '12h' for dates.", metavar="DISTANCE", read=parse_distance),
     "tendency": WrittenOption(
-        "'time=4' takes elements that are four apart.",
+        "'time=4' uses elements that are four apart.",
         metavar="AXIS[=STEP]", read=parse_step, load=parse_step),
     "memory": WrittenOption(
         "A size with its unit, such as '2GiB'.",
@@ -151,8 +151,8 @@ FORMS: Mapping[str, WrittenOption] = MappingProxyType({
         in_shell="Example: era5.ledger.", in_toml="The path is relative to the job file's folder.",
         metavar="PATH|URL"),
     "on_bad_chunk": WrittenOption(
-        'The exit code is 4 after "stop", and 3 after "skip". Damage that a codec decodes all the '
-        "same is found by checksums alone (crc32c)."),
+        'The exit code is 4 after "stop", and 3 after "skip". If a codec decodes damaged bytes '
+        "without an error, only a checksum (crc32c) finds the damage."),
     "on_missing_chunk": WrittenOption('The exit code is 4 after "stop".'),
 })
 """Forms of options that do not follow from their types in the library."""
@@ -165,9 +165,10 @@ that it opens."""
 SHARED: Mapping[str, str] = MappingProxyType({
     "allow_targets": summary("allow_targets"),
     "overwrite": "Replace an existing output when the new one is complete.",
-    "report": "Write a page about the run there: results, devices over time, plan, manifest.",
-    "worker_losses": "Workers that a block may lose before the run ends with exit code 4: the "
-    "block may be what kills them. Workers that are sent away do not count.",
+    "report": "Write a page about the run to this file: results, devices over time, plan, "
+    "manifest.",
+    "worker_losses": "Number of workers that a block may lose before the run ends with exit code "
+    "4: the block may be the cause. Workers that are retired or scaled down do not count.",
     "tls_ca_file": "TLS certificates of the authority, as PEM.",
     "tls_cert": "TLS certificate of this side, as PEM.",
     "tls_key": "TLS key of that certificate, as PEM, if its file has none.",

@@ -95,8 +95,7 @@ class OptionTable:
     A string, or a function of the elements, such as `lambda x: x > 300`, with NumPy's meaning
     (docs/monoids.md). Or a mask: an array of bools (NumPy's, xarray's, Zarr's, or its
     `pathlib.Path`) with some axes of the source, by their names, or as NumPy broadcasts, before any
-    selection. Or a tuple of conditions and a mask, or of conditions and an array of numbers, which
-    they call y."""
+    selection. Or a tuple: conditions with a mask, or with an array of numbers, called y."""
     weights: Annotated[Any, Section.OPERATION] = None
     """Weight elements in sums, means, variances, deviations, histograms and quantiles: by an array
     along some axes, or by a formula of coordinates in degrees, such as 'cos(lat)'.
@@ -187,8 +186,7 @@ class OptionTable:
     """Save intermediate results in this folder, or at this URL of an object store, so that a killed
     run can continue.
 
-    Data that were read before for the same question are not read again, and if an array grew, only
-    new chunks are read (docs/ledger.md)."""
+    The same question reads no chunk again, and if an array grew, only new ones (docs/ledger.md)."""
     ledger_verify: Annotated[LedgerVerify, Section.RUNNING] = "listing"
     """How to find out if a chunk changed since the ledger recorded it: by the store's "listing"
     (sizes and times), or by its "content", which is read and hashed first."""

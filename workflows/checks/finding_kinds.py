@@ -39,10 +39,10 @@ class FindingKind(StrEnum):
 MEANINGS: Mapping[FindingKind, str] = MappingProxyType(
     {
         FindingKind.UNREADABLE: "a chunk cannot be read or decoded",
-        FindingKind.DAMAGED: "a block has other values than a ledger has, but no later time",
+        FindingKind.DAMAGED: "a block has other values than in a ledger, but no later time",
         FindingKind.UNOPENED: "an array cannot be opened",
         FindingKind.GONE: "an array is gone, but consolidated metadata name it",
-        FindingKind.CONSOLIDATED: "consolidated metadata are others than an array's own",
+        FindingKind.CONSOLIDATED: "consolidated metadata differ from an array's own",
         FindingKind.ATTRIBUTES: "an attribute that says what numbers mean cannot be understood",
         FindingKind.OUTSIDE: "values are outside valid_range, or given limits",
         FindingKind.SHAPE: "an axis is not as long as its coordinate, or as others of its name",
@@ -52,7 +52,7 @@ MEANINGS: Mapping[FindingKind, str] = MappingProxyType(
         FindingKind.GAP: "times are missing between others that follow each other evenly",
         FindingKind.MISSING: "a chunk is not stored",
         FindingKind.NAN: "all elements of a chunk are NaN",
-        FindingKind.FILL: "all elements of a chunk are the fill value, or called missing",
+        FindingKind.FILL: "all elements of a chunk are the fill value, or marked as missing",
         FindingKind.CONSTANT: "all elements of a chunk are the same",
         FindingKind.INFINITE: "a chunk has infinite values",
         FindingKind.CHANGED: "a chunk was written since a ledger had the block that it is in",

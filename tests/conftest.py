@@ -153,7 +153,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     told = session.config.getoption("--times") and not hasattr(session.config, "workerinput")
-    if told and exitstatus == pytest.ExitCode.OK:
+    if told and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         write_times(_seconds)
 
 

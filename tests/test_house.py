@@ -25,7 +25,7 @@ BOUNDS = {
     # what is drawn; arithmetic, files: what results are made into; words, again, report_command: a
     # page of a manifest; tracebacks, progress_shown: what scripts and notebooks show
     # date_parts: selections by them
-    # near_cores: NUMA nodes
+    # near_cores: NUMA nodes; near_requests: web servers at the rate of threads
     # flags: names of codes
     # staged_objects: outputs at URLs that are gone on with; ledger_findings, ledger_block_elements,
     # archive_names: damage that ledgers tell of
@@ -34,7 +34,7 @@ BOUNDS = {
     # output_places: results in Python are not written over what they are made of
     # noted_addresses: nor over labels, weights and masks
     # array_origins: nor over what xarray and Dask compute them from
-    "modules": 523,
+    "modules": 524,
     "module names that stand twice": 6,
     "functions in two modules": 7,
     "docstrings in dialect": 0,

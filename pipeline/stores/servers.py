@@ -146,7 +146,7 @@ class Server:
 
     @property
     def room(self) -> int:
-        """How many more requests may be in flight; 0 while it refuses any, by any thread."""
+        """Number of requests more that may be in flight; 0 while it refuses some."""
         limit = self.request_limit
         refuses = self._failed or self._asking or limit.limit < limit.most
         return 0 if refuses or time.monotonic() < self._opens else limit.most - self._flying

@@ -3,8 +3,8 @@
 Far servers need many requests in flight, which an event loop keeps (`requests.py`). There each
 answer passes through four threads, and Python's lock is taken for each: some 0.3 ms in all. A
 server that answers sooner than that, shared by as many threads as there are cores, is read faster
-by threads that wait for their own requests. Each block begins so, and goes on so while it is worth
-the time.
+by threads that wait for their own requests. So they begin with a server, and go on while that
+gains time.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ _BYTES_PER_S = 1e9
 """Rate at which the bytes of an answer come from a near server, at least."""
 _MOST_S = 0.1
 """Seconds gained that count, at most, and at first: a slow server is noticed after those."""
+_FAR_S = 60.0
+"""Seconds after which a server that was slow is tried again, by the next block."""
 
 
 @dataclass
@@ -37,12 +39,15 @@ class NearServer:
     """Seconds by which answers came sooner than by the event loop; negative if later."""
     _made: int = 0
     _flying: int = 0
+    _asked: float = 0.0
+    """When a thread asked last."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def begin(self) -> None:
-        """Forget how fast it was: a block begins."""
+        """Try it again where it was slow, but long ago: a block begins."""
         with self._lock:
-            self.gained_s = _MOST_S
+            if self.gained_s < 0 and time.monotonic() - self._asked > _FAR_S:
+                self.gained_s = _MOST_S
 
     def is_asked(self, nbytes: int) -> bool:
         """Return True if a thread should ask for an object of so many bytes by itself."""
@@ -74,4 +79,5 @@ class NearServer:
                 gained = cores * _LOOP_S + nbytes / _BYTES_PER_S - took
                 with self._lock:
                     self._flying -= 1
+                    self._asked = time.monotonic()
                     self.gained_s = min(_MOST_S, self.gained_s + gained)

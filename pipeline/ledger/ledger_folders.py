@@ -19,7 +19,8 @@ from chunkfold.kernels.cache.trusted import UntrustedError, is_private, owner_of
 from chunkfold.redaction import shown_address
 from chunkfold.stores.addresses import array_around, zarr_node
 from chunkfold.stores.listing import listed
-from chunkfold.stores.remote import LISTED, message_of, open_store, said_shortly
+from chunkfold.stores.obstore_clients import LISTED, open_store
+from chunkfold.stores.remote import message_of, said_shortly
 
 SUFFIX = ".safetensors"
 ABANDONED_S = 3600.0

@@ -30,7 +30,8 @@ from chunkfold.outputs.uploads import (
     unwritable,
 )
 from chunkfold.redaction import shown_address
-from chunkfold.stores.remote import open_store, said_shortly
+from chunkfold.stores.obstore_clients import open_store
+from chunkfold.stores.remote import said_shortly
 
 _AT_ONCE, _PAGE = 32, 1000
 _NOTE, _READY = "note", "ready"

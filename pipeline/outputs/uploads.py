@@ -10,14 +10,8 @@ from typing import Any
 
 from chunkfold.errors import PlanError
 from chunkfold.redaction import shown_address
-from chunkfold.stores.remote import (
-    LISTED,
-    hint,
-    message_of,
-    missing_of,
-    open_store,
-    said_shortly,
-)
+from chunkfold.stores.obstore_clients import LISTED, open_store
+from chunkfold.stores.remote import hint, message_of, missing_of, said_shortly
 
 EXISTS = "exists; remove it, choose another, or overwrite it (overwrite=True)"
 ROOT = "zarr.json"

@@ -25,12 +25,13 @@ from chunkfold.stores.archives import archive_at, archive_in
 from chunkfold.stores.chains import chain
 from chunkfold.stores.icechunk_store import repository_at, repository_in
 from chunkfold.stores.near_requests import TIMEOUT
+from chunkfold.stores.obstore_clients import SCHEMES, open_store
 from chunkfold.stores.references import (
     chained,
     references_at,
     references_in,
 )
-from chunkfold.stores.remote import SCHEMES, open_store, said_shortly
+from chunkfold.stores.remote import said_shortly
 from chunkfold.stores.remote_store import RemoteStore
 
 Folder: TypeAlias = "Path | zipfile.Path"

@@ -10,7 +10,7 @@ from typing import Any
 
 from chunkfold.redaction import without_secrets
 from chunkfold.stores.guarded_stores import CarefulZip
-from chunkfold.stores.remote import open_store
+from chunkfold.stores.obstore_clients import open_store
 
 _ON_THE_WAY = re.compile(r"(?P<file>\w+://[^?#]+?\.zip)(?:/(?P<inner>[^?#]*))?", re.IGNORECASE)
 

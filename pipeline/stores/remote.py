@@ -7,20 +7,15 @@ listings by obstore and `listing`, with growing pauses between.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import cached_property
 from typing import Any
-from urllib.parse import urlsplit
 
 from chunkfold.errors import SourceError
 from chunkfold.http_denials import RefusedError, denial, refusal, status_of
 from chunkfold.redaction import without_secrets
-from chunkfold.settings import retry_seconds, stall_seconds
-from chunkfold.stores.credentials import with_credentials
 from chunkfold.stores.expected import UNTOLD, ObjectState
 from chunkfold.stores.fetching import (
     Fetched,
@@ -33,22 +28,9 @@ from chunkfold.stores.fetching import (
 from chunkfold.stores.listing import Entry, listed
 from chunkfold.stores.object_answers import answer_now
 from chunkfold.stores.objects import Span, StoredObject
+from chunkfold.stores.obstore_clients import LISTED, open_store
 from chunkfold.stores.requests import PendingResponse, flight
 
-_AZURE = ("az", "adl", "azure", "abfs", "abfss")
-SCHEMES = ("s3", "s3a", "gs", *_AZURE, "http", "https")
-"""Kinds of URLs that obstore reads."""
-LISTED = tuple(scheme for scheme in SCHEMES if not scheme.startswith("http"))
-"""Schemes of stores that can be listed and written to."""
-_CONNECT_S, _WHOLE_S = 10.0, 600.0
-"""Longest time until there is a connection, and for all of an answer."""
-_MOST_RETRIES = 100
-"""More than there is time for."""
-_ENDPOINTS = (
-    "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT",
-    "GOOGLE_SERVICE_ACCOUNT_KEY",
-)  # fmt: skip
-"""Variables that may name a server, also one without TLS."""
 _CREDENTIALS = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or for public data AWS_SKIP_SIGNATURE=true",
     "gs": "GOOGLE_APPLICATION_CREDENTIALS, or for public data GOOGLE_SKIP_SIGNATURE=true",
@@ -60,76 +42,6 @@ _EXTRAS = {"fsspec": "remote", "icechunk": "icechunk", "obstore": "remote", "pya
 """The extra of this package that installs each other package."""
 _OF_THE_CLOUD = "169.254.169.254"
 """The host that gives credentials to cloud machines: it is asked when none are set elsewhere."""
-
-
-def open_store(url: str, **options: Any) -> Any:
-    """Return obstore's store of a URL, with credentials from the usual places.
-
-    `options` are obstore's own of such a store, which go before those.
-
-    S3's come from AWS_* variables, or wherever else boto3 looks if it is installed and those are
-    not set; Google's and Azure's from the variables and files that their own tools read.
-
-    Raises
-    ------
-    ImportError
-        If obstore is not installed.
-    SourceError
-        If there is a password in a URL whose store takes none.
-    """
-    from obstore.store import from_url
-
-    scheme = urlsplit(url).scheme
-    url = scheme + url[len(scheme) :]  # in lower case, as obstore wants it
-    plain = "http://" in " ".join([url, *(os.environ.get(name, "") for name in _ENDPOINTS)])
-    url, headers = with_credentials(url)
-    client = {**_timeouts(), "allow_http": plain} | (
-        {"default_headers": headers} if headers else {}
-    )
-    given: Any = {"client_options": client, "retry_config": _retry()}
-    if scheme in ("s3", "s3a"):
-        given |= _boto_credentials()
-    elif scheme in _AZURE and "@" not in url:
-        given |= _azure_account()
-    if "client_options" in options:
-        options["client_options"] = {**given["client_options"], **options["client_options"]}
-    return from_url(url, **(given | options))
-
-
-def _timeouts() -> dict[str, timedelta]:
-    seconds = {
-        "connect_timeout": _CONNECT_S, "read_timeout": stall_seconds(), "timeout": _WHOLE_S
-    }  # fmt: skip
-    return {name: timedelta(seconds=value) for name, value in seconds.items()}
-
-
-def _retry() -> dict[str, Any]:
-    """Return how often, and how long, obstore tries a request again."""
-    pauses = {"init_backoff": timedelta(seconds=0.2), "max_backoff": timedelta(seconds=5)}
-    return {
-        "max_retries": _MOST_RETRIES,
-        "retry_timeout": timedelta(seconds=retry_seconds()),
-        "backoff": {**pauses, "base": 2},
-    }
-
-
-def _boto_credentials() -> dict[str, Any]:
-    """Return the credentials that boto3 finds, where variables do not name them."""
-    if os.environ.get("AWS_ACCESS_KEY_ID") or os.environ.get("AWS_SKIP_SIGNATURE"):
-        return {}
-    try:
-        from obstore.auth.boto3 import Boto3CredentialProvider
-
-        return {"credential_provider": Boto3CredentialProvider()}
-    except (ImportError, ValueError):  # boto3 is not there, or has none
-        return {}
-
-
-def _azure_account() -> dict[str, str]:
-    """Return the account that variables name: obstore finds it too, but then panics as text."""
-    emulated = "devstoreaccount1" if os.environ.get("AZURE_STORAGE_USE_EMULATOR") else ""
-    account = os.environ.get("AZURE_STORAGE_ACCOUNT_NAME", emulated)
-    return {"account_name": account} if account else {}
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from chunkfold.ledger.upkeep import prune
 from chunkfold.planning import ledger_spans
 from chunkfold.running.run import Run
 from chunkfold.stores.listing import listed
-from chunkfold.stores.remote import open_store
+from chunkfold.stores.obstore_clients import open_store
 from tests.ledgers import assert_same, small_blocks
 from tests.real.faulty import FAULTS, faulty
 from tests.real.servers import Ceph, ceph, nginx

@@ -22,7 +22,7 @@ import chunkfold as cf
 from chunkfold.kernels.feed.fed_buffer import FedBuffer
 from chunkfold.planning import planner
 from chunkfold.sources import chunk_index
-from chunkfold.stores import listing, remote
+from chunkfold.stores import listing, obstore_clients, remote
 from chunkfold.worker.worker_device import WorkerDevice
 from chunkfold.workflows.job.loading import load_job
 from chunkfold.workflows.job.running import run_job
@@ -147,13 +147,18 @@ def test_s3_is_listed_in_lots(environment: Ceph, monkeypatch: pytest.MonkeyPatch
 
 def test_what_a_listing_lacks_is_not_asked_for(environment: Ceph, monkeypatch):
     asked: list[str] = []
-    true_start = remote.RemoteObjects.start
+    true_start, true_now = remote.RemoteObjects.start, remote.answer_now
 
     def counted(self, key: str, *given):
         asked.append(key)
         return true_start(self, key, *given)
 
+    def counted_now(store: object, path: str, most: int):
+        asked.append(path.removeprefix("zstd/"))
+        return true_now(store, path, most)
+
     monkeypatch.setattr(remote.RemoteObjects, "start", counted)
+    monkeypatch.setattr(remote, "answer_now", counted_now)
     for leaf_bytes in (8 * 100 * 200 * 4, 16 << 20):
         monkeypatch.setattr(planner, "LEAF_BYTES", leaf_bytes)
         run = cf.submit("s3://climate/zstd", "count")
@@ -193,7 +198,7 @@ def test_azure_gives_the_bits_that_were_written(tmp_path: Path, monkeypatch: pyt
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
         make_container(environment["AZURITE_BLOB_STORAGE_URL"], "climate")
-        write_layouts(ObjectStore(remote.open_store("az://climate")))
+        write_layouts(ObjectStore(obstore_clients.open_store("az://climate")))
         check_bits("az://climate")
         # Workers find the credentials too, and outputs are written there.
         words = ["--op", "max", "--axis", "0", "--out", "az://climate/max.zarr"]

@@ -18,7 +18,8 @@ from chunkfold.sources.open_errors import is_store
 from chunkfold.sources.opening import Unopened, open_each
 from chunkfold.sources.source import Source
 from chunkfold.stores.addresses import NO_OPTIONS, below, is_zarr, last_of, on_disk
-from chunkfold.stores.remote import LISTED, message_of, open_store, said_shortly
+from chunkfold.stores.obstore_clients import LISTED, open_store
+from chunkfold.stores.remote import message_of, said_shortly
 
 MARKS = frozenset("*?[")
 """What makes a source a pattern."""

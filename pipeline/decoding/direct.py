@@ -191,7 +191,7 @@ class Direct:
 
     def _decode(self, chunks: Iterator[WantedChunk], out: Out) -> Iterator[None]:
         """Decode chunks, or fill where there is none; as `each`."""
-        found = ahead(chunks)
+        found = ahead(chunks) if isinstance(self.objects, LocalObjects) else chunks
         if self.joins:
             yield from decode_joined(self.chain[0], self.shape, self.fill, found, out)
             return

@@ -145,9 +145,8 @@ def _started(objects: RemoteObjects, wanted: Iterator[Wanted]) -> Iterator[Itera
     begun = WeakSet[PendingResponse[Fetched | None]]()
     """Pending responses; weak, so that those that were read are freed."""
 
-    def ask(one: WantedObject) -> WantedObject:
-        now = one.of.shards is None and objects.is_asked_now(one.nbytes)
-        found = one if one.lacks or now else one.started(objects)
+    def started(one: WantedObject) -> WantedObject:
+        found = one.started(objects)
         if found.landing is not None:
             begun.add(found.landing)
         return found
@@ -155,8 +154,10 @@ def _started(objects: RemoteObjects, wanted: Iterator[Wanted]) -> Iterator[Itera
     def in_turn() -> Iterator[Wanted]:
         waiting: deque[Wanted] = deque()
         for one, within in wanted:
-            waiting.append((ask(one), within))
-            if len(waiting) >= _STARTED:
+            stored = not one.lacks
+            now = stored and one.of.shards is None and objects.is_asked_now(one.nbytes)
+            waiting.append((started(one) if stored and not now else one, within))
+            while waiting and (now or len(waiting) >= _STARTED):
                 yield waiting.popleft()
         while waiting:
             yield waiting.popleft()

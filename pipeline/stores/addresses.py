@@ -237,8 +237,9 @@ def _on_disk(path: Path, allowed: tuple[str, ...]) -> tuple[Any, str]:
 def _remote(url: str, options: StorageOptions, missing: Collection[int]) -> RemoteStore:
     others = {name: value for name, value in options.items() if name != "missing_status"}
     once: dict[str, Any] = others | {"retry_config": {"max_retries": 0}}
-    client = {**others.get("client_options", {}), "timeout": TIMEOUT}
-    hasty, near = open_store(url, **once), open_store(url, **(once | {"client_options": client}))
+    hasty, near, client = open_store(url, **once), None, others.get("client_options", {})
+    if "timeout" not in map(str.lower, client):
+        near = open_store(url, **(once | {"client_options": {**client, "timeout": TIMEOUT}}))
     return RemoteStore(open_store(url, **others), hasty=hasty, near=near, missing=missing)
 
 

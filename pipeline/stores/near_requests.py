@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -35,10 +35,13 @@ _FAR_S = 60.0
 class NearServer:
     """Time gained and lost where threads ask a server themselves; any thread calls it."""
 
+    ended: Callable[[], None] = lambda: None
+    """Called after each request."""
+    flying: int = 0
+    """Requests in flight."""
     gained_s: float = _MOST_S
     """Seconds by which answers came sooner than by the event loop; negative if later."""
     _made: int = 0
-    _flying: int = 0
     _asked: float = 0.0
     """When a thread asked last."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -65,9 +68,10 @@ class NearServer:
 
         One that fails counts as one that takes the longest time.
         """
+        cores = len(os.sched_getaffinity(0))
         with self._lock:
-            free = self._flying < most
-            self._flying += free
+            free = self.flying < most
+            self.flying += free
             self._made += free
         began, took = time.monotonic(), TIMEOUT.total_seconds()
         try:
@@ -75,9 +79,9 @@ class NearServer:
             took = time.monotonic() - began
         finally:
             if free:
-                cores = len(os.sched_getaffinity(0))
                 gained = cores * _LOOP_S + nbytes / _BYTES_PER_S - took
                 with self._lock:
-                    self._flying -= 1
+                    self.flying -= 1
                     self._asked = time.monotonic()
                     self.gained_s = min(_MOST_S, self.gained_s + gained)
+                self.ended()

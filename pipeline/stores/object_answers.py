@@ -21,6 +21,8 @@ from chunkfold.stores.objects import Span
 from chunkfold.stores.plain_requests import answered, url_of
 
 _PIECE_BYTES = 1 << 20
+_TRUSTED_BYTES = 1 << 30
+"""Room that is made for an answer before it comes, at most."""
 _NO_LENGTH = "Content-Length Header missing"
 """obstore's message for an answer in chunks, or one that ends with its connection."""
 
@@ -86,9 +88,9 @@ async def answer_of(store: Any, path: str, most: int, span: Span | None = None) 
             raise NotSupportedError(str(error)) from error
         return await _without_length(store, path, most, error)
     start, end = _range_of(result, most)
-    if span is None:  # HTTP ends an answer after the length that it begins with
+    if _ends(store, end - start):
         content = memoryview(await result.bytes_async())
-    else:  # whose length stands twice: one piece is all of it, but where a server sends more
+    else:  # one piece is all of it, but where a server sends more
         stream = aiter(result.stream(min_chunk_size=end - start + 1))
         content = memoryview(await anext(stream, b""))
     return _answer(result, content)
@@ -99,8 +101,20 @@ def answer_now(store: Any, path: str, most: int) -> ObjectAnswer:
     import obstore
 
     result = obstore.get(store, path)
-    _range_of(result, most)
-    return _answer(result, memoryview(result.bytes()))
+    start, end = _range_of(result, most)
+    if _ends(store, end - start):
+        return _answer(result, memoryview(result.bytes()))
+    stream = iter(result.stream(min_chunk_size=end - start + 1))
+    return _answer(result, memoryview(next(stream, b"")))
+
+
+def _ends(store: Any, nbytes: int) -> bool:
+    """Return True if an answer may be taken whole: without a copy, and without a look at its end.
+
+    Object stores send as much as they say. Web servers can send without end what they said is
+    short: chunks (RFC 9112, 7.1), or another length than that of a range.
+    """
+    return type(store).__name__ != "HTTPStore" and nbytes <= _TRUSTED_BYTES
 
 
 def _range_of(result: Any, most: int) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from chunkfold.errors import SourceError
+from chunkfold.errors import ChangedError, SourceError
 from chunkfold.http_denials import RefusedError, denial, refusal, status_of
 from chunkfold.redaction import without_secrets
 from chunkfold.stores.expected import UNTOLD, ObjectState
@@ -106,35 +106,49 @@ class RemoteObjects:
 
     def is_asked_now(self, nbytes: int) -> bool:
         """Return True if it is better to `open` an object of so many bytes than to `start` it."""
-        server = flight().server(self.server.name)
-        return self.near is not None and server.near.is_asked(nbytes) and server.room > 0
+        return self._room_now(nbytes) > 0
 
-    def _now(self, key: str, nbytes: int, most: int) -> Fetched | None:
-        """Ask for a whole object; None if that does not go, for whatever reason."""
-        if not self.is_asked_now(nbytes):
-            return None
+    def _room_now(self, nbytes: int) -> int:
+        """Return how many requests threads may make by themselves at once; 0 for none."""
+        server = flight().server(self.server.name)
+        asked = self.near is not None and server.near.is_asked(nbytes)
+        return server.room if asked else 0
+
+    def _now(self, key: str, nbytes: int, most: int) -> PendingResponse[Fetched | None]:
+        """Ask for a whole object, and wait; by the event loop where that is better, or it fails."""
         server = flight().server(self.server.name)
         path = f"{self.path}/{key}" if self.path else key
-        with (
-            contextlib.suppress(Exception),  # the event loop asks again, and says what is wrong
-            server.near.request(nbytes, server.room) as free,
-        ):
-            if free:
-                answer = answer_now(self.near, path, most)
-                answer.state.refuse_later(self.planned)
-                return whole_of(self.server, path, answer, most)
-        return None
+        landing: PendingResponse[Fetched | None] = PendingResponse()
+        try:
+            with server.near.request(nbytes, self._room_now(nbytes)) as free:
+                if free:
+                    try:
+                        answer = answer_now(self.near, path, most)
+                    except Exception as error:
+                        if not self._means_missing(error):
+                            raise
+                        landing.set_result(None)
+                    else:
+                        answer.state.refuse_later(self.planned)
+                        landing.set_result(whole_of(self.server, path, answer, most))
+                    return landing
+        except (ChangedError, ValueError) as error:  # another answer would not be another array's
+            landing.set_exception(error)
+            return landing
+        except Exception:  # noqa: BLE001, S110 # it is asked for again, and what fails then is said
+            pass
+        return self.start(key, nbytes, None, nbytes, None, most)
 
     @contextlib.contextmanager
     def open(
         self, key: str, whole: int, index: Span | None, most: int
     ) -> Iterator[StoredObject | None]:
         """Ask for the object, or for what of it is read first, and wait for it."""
-        if index is None and (now := self._now(key, whole, most)) is not None:
-            yield now
-            return
-        room = index[1] if index else whole
-        with landed(self.start(key, whole, index, room, None, most)) as found:
+        if index is None:
+            asked = self._now(key, whole, most)
+        else:
+            asked = self.start(key, whole, index, index[1], None, most)
+        with landed(asked) as found:
             yield found
 
     def _means_missing(self, error: Exception) -> bool:

@@ -84,7 +84,7 @@ class Flight:
     """Keeps requests of this process in flight, bounded in number for each server, and in bytes."""
 
     def __init__(self) -> None:
-        self._loop = _new_event_loop()
+        self._loop = new_event_loop()
         self._servers: dict[str, Server] = {}
         self._most, self._bytes, self._retry_s = REQUESTS, FLIGHT_BYTES, RETRY_S
         self._held = 0
@@ -252,13 +252,13 @@ class Flight:
         )
 
 
-def _new_event_loop() -> asyncio.AbstractEventLoop:
+def new_event_loop() -> asyncio.AbstractEventLoop:
     """Return uvloop's where it is installed: it takes less time for each request."""
     try:
-        from uvloop import new_event_loop
+        import uvloop
     except ImportError:
         return asyncio.new_event_loop()
-    return new_event_loop()
+    return uvloop.new_event_loop()
 
 
 _kept: list[Flight] = []

@@ -25,6 +25,8 @@ BACKOFF_S = (0.1, 5.0)
 """First and longest pause between two tries, before jitter."""
 ASKED_AGAIN_S = (5.0, 60.0)
 """First and longest time until a server is asked again when it wants to be, if it did not say."""
+_EARLY_S = 0.002
+"""Time that an event loop's clock may come early: uvloop counts milliseconds."""
 RetryDelay = Callable[[BaseException], Awaitable[float]]
 """Asks a server that refused for how many seconds it wants to be left alone; 0 if for none."""
 
@@ -44,7 +46,7 @@ class Server:
     def __init__(self, request_limit: RequestLimit, loop: asyncio.AbstractEventLoop) -> None:
         self.request_limit, self._loop = request_limit, loop
         self.patience = Patience()
-        self.near = NearServer()
+        self.near = NearServer(self._near_ended)
         self._first, self._waiting = collections.deque[_Turn](), collections.deque[_Turn]()
         self._flying = 0
         self._failed = 0
@@ -118,7 +120,7 @@ class Server:
         for turn in (*self._first, *self._waiting):
             if seconds > turn.allowed and not turn.comes.done():
                 turn.comes.set_exception(too_long(seconds, turn.allowed))
-        self._loop.call_later(seconds, self._admit)
+        self._open_again()
 
     def pause(self, tries: int, allowed: float, passed: float) -> float:
         """Return how long to wait before another try, in seconds.
@@ -154,8 +156,21 @@ class Server:
     @property
     def _open(self) -> bool:
         """Return True if one more request may be made."""
-        there_is_room = self._flying < int(self.request_limit.limit)
+        flying = self._flying + self.near.flying
+        there_is_room = flying < int(self.request_limit.limit)
         return there_is_room and not self._asking and time.monotonic() >= self._opens
+
+    def _near_ended(self) -> None:
+        """Let a request that waits take the place of one that a thread made by itself."""
+        if self._first or self._waiting:
+            self._loop.call_soon_threadsafe(self._admit)
+
+    def _open_again(self) -> None:
+        """Admit requests after a pause: clocks of event loops may come early."""
+        if (closed := self._opens - time.monotonic()) > 0:
+            self._loop.call_later(closed + _EARLY_S, self._open_again)
+        else:
+            self._admit()
 
     def _admit(self) -> None:
         while turns := self._first or self._waiting:

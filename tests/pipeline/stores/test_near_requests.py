@@ -12,6 +12,7 @@ import zarr
 import chunkfold as cf
 from chunkfold.errors import ChangedError
 from chunkfold.stores import near_requests
+from chunkfold.stores.addresses import located
 from chunkfold.stores.near_requests import NEAR_BYTES, NearServer
 from tests.web import Sent, Web, served
 
@@ -80,6 +81,48 @@ def test_a_late_answer_is_asked_for_again(tmp_path: Path):
         web.changing = late
         assert cf.reduce(f"{web.url}/a") == cf.reduce(tmp_path / "a")
         assert max(chunks_asked(web)) == 2
+
+
+def test_a_far_server_is_asked_for_many_objects_at_once(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(near_requests, "_LOOP_S", 0.0)
+    zarr.create_array(str(tmp_path / "a"), data=VALUES, chunks=(1, 10))
+    with served(tmp_path, delay_s=0.1) as web:
+        assert cf.reduce(f"{web.url}/a") == cf.reduce(tmp_path / "a")
+        assert web.most_busy >= 60
+        assert chunks_asked(web) == [1] * 400
+
+
+@pytest.mark.parametrize("status", [404, 403])
+def test_missing_chunks_are_asked_for_once(tmp_path: Path, status: int):
+    stored(tmp_path, fill_value=7.0)
+    for n in range(0, 10, 2):
+        (tmp_path / "a" / "c" / str(n) / "1").unlink()
+    options = {} if status == 404 else {"missing_status": [status]}
+    with served(tmp_path, missing=(status, b"")) as web:
+        with pytest.warns(cf.MissingWarning):
+            assert cf.reduce(f"{web.url}/a", "max", storage_options=options) == 7.0
+        assert chunks_asked(web) == [1] * 20
+
+
+def test_an_answer_that_another_would_contradict_is_believed(tmp_path: Path):
+    stored(tmp_path)
+
+    def rewritten_once(sent: Sent) -> None:
+        if sent.path.endswith("c/3/1") and web.asked[sent.path] == 1:
+            sent.headers["Last-Modified"] = "Fri, 01 Jan 2100 00:00:00 GMT"
+
+    with served(tmp_path, changing=rewritten_once) as web:
+        with pytest.raises(ChangedError, match="after the run was planned"):
+            cf.reduce(f"{web.url}/a")
+        assert max(chunks_asked(web)) == 1
+
+
+def test_a_timeout_that_users_give_holds(tmp_path: Path):
+    stored(tmp_path)
+    with served(tmp_path) as web:
+        for options in ({}, {"client_options": {"TIMEOUT": "5s"}}):
+            found, _ = located(f"{web.url}/a", options)
+            assert (found.near is None) == bool(options)
 
 
 def test_missing_chunks_are_fill_and_changed_ones_are_refused(tmp_path: Path):

@@ -127,6 +127,23 @@ def test_chunks_of_absurd_sizes_are_refused_before_they_come(
 
 
 @pytest.mark.parametrize("layout", ["zstd", "uncompressed"])
+def test_more_than_was_said_is_not_waited_for(tmp_path: Path, layout: str):
+    stored(tmp_path, layout)
+
+    def lie(sent: Sent) -> None:
+        if of_a_chunk(sent.path):
+            sent.body += bytes(1 << 20)
+            sent.headers["Transfer-Encoding"] = "chunked"  # before which the length counts for none
+
+    with (
+        served(tmp_path, changing=lie) as web,
+        pytest.raises(cf.ChunkError, match=r"the server sent [0-9,]+ or more bytes of [0-9,]+"),
+    ):
+        cf.reduce(f"{web.url}/a")
+    assert most_asked(web) == 1
+
+
+@pytest.mark.parametrize("layout", ["zstd", "uncompressed"])
 def test_absurd_sizes_are_refused_where_chunks_come_in_pieces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: str
 ):

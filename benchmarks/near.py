@@ -1,7 +1,7 @@
-"""Arrays on a web server of this host: chunkfold beside obstore alone, by threads and by asyncio.
+"""Arrays on a server of this host: chunkfold beside obstore alone, by threads and by asyncio.
 
-nginx serves a folder on loopback; obstore alone brings the same chunks and drops them. All take
-turns; medians, GB/s of the array.
+nginx serves a folder on loopback, as a web server and as S3 would; obstore alone brings the same
+chunks and drops them. All take turns; medians, GB/s of the array.
 
     python benchmarks/near.py [--gib 4] [--rounds 5] [--rows 1MB,8MB,zstd-1MB] [--nginx nginx]
 """
@@ -99,15 +99,19 @@ def main() -> None:
     parser.add_argument("--rows", default="1MB,8MB,zstd-1MB", help=", ".join(ROWS))
     parser.add_argument("--nginx", default="nginx")
     options = parser.parse_args()
-    print(f"{'row':10}{'threads':>10}{'asyncio':>10}{'reduce':>10}")
+    os.environ |= {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{PORT}", "AWS_SKIP_SIGNATURE": "true",
+        "AWS_REGION": "here",
+    }  # fmt: skip
+    print(f"{'row':10}{'threads':>10}{'asyncio':>10}{'http://':>10}{'s3://':>10}")
     with tempfile.TemporaryDirectory() as folder, served(options.nginx, Path(folder)) as url:
         Path(folder).chmod(0o755)
         store = HTTPStore(url, client_options={"allow_http": True})
         for row in options.rows.split(","):
-            own = Path(folder, row)
-            own.mkdir()
+            own = Path(folder, "bucket", row)
+            own.mkdir(parents=True)
             path, nbytes = gpu.made(own, ROWS[row], options.gib)
-            array = str(Path(path).relative_to(folder))
+            array = str(Path(path).relative_to(folder))  # which begins with the bucket
             keys = [
                 str(file.relative_to(folder))
                 for file in Path(path).rglob("*")
@@ -116,7 +120,8 @@ def main() -> None:
             ways: dict[str, Callable[[], object]] = {
                 "threads": lambda keys=keys: by_threads(store, keys),
                 "asyncio": lambda keys=keys: by_asyncio(store, keys),
-                "reduce": lambda array=array: cf.reduce(f"{url}/{array}", "sum"),
+                "http": lambda array=array: cf.reduce(f"{url}/{array}", "sum"),
+                "s3": lambda array=array: cf.reduce(f"s3://{array}", "sum"),
             }
             seconds: dict[str, list[float]] = {name: [] for name in ways}
             for round_ in range(options.rounds + 1):

@@ -234,7 +234,7 @@ def literal(value: float | str, dtype: str) -> str:
         return _float_literal(float(number), dtype)
     limits = np.iinfo(kind)
     if number != number // 1 or not limits.min <= number <= limits.max:
-        raise MonoidError(f"{number!r} is no {dtype}: give an integer in its range")
+        raise MonoidError(f"{number!r} does not fit {dtype}: give an integer in its range")
     suffix = ("U" if kind.kind == "u" else "") + ("L" if kind.itemsize == 8 else "")
     if int(number) == limits.min and kind.kind == "i":
         # C has no negative literals, and the positive one would not fit.
@@ -248,5 +248,5 @@ def _float_literal(number: float, dtype: str) -> str:
     if math.isinf(number):
         return "INFINITY" if number > 0 else "-INFINITY"
     if dtype == "float32" and abs(number) > float(np.finfo(np.float32).max):
-        raise MonoidError(f"{number!r} is no float32: it is beyond the dtype's range")
+        raise MonoidError(f"{number!r} does not fit float32: it is beyond the dtype's range")
     return float(np.dtype(dtype).type(number)).hex() + ("f" if dtype == "float32" else "")

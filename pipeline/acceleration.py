@@ -138,7 +138,7 @@ class Handed:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel as what it is in the place of: a cluster's scheduler has no devices."""
-        self._tell("a graph went to a cluster as it is: hand over dask.optimize(x)[0] instead")
+        self._tell("a graph went to a cluster unchanged: pass dask.optimize(x)[0] instead")
         return _travelled, (None if self.before is _UNSET else self.before,)
 
     def _tell(self, line: str) -> None:

@@ -205,7 +205,7 @@ def _asked(source: Any, op: Op | Sequence[Op] | Questions, options: Keywords) ->
             isinstance(one, Question) for one in (op if isinstance(op, (list, tuple)) else [op])
         ):
             raise PlanError(
-                "a question has a name, which its result goes by: {'mean': chunkfold.ask('mean')}"
+                "a question needs a name for its result: {'mean': chunkfold.ask('mean')}"
             )
         return resolve(source, options_of(op, options))
     given = [*(["op"] if op is not DEFAULT else []), *options]

@@ -174,7 +174,9 @@ def _gram(given: Any, options: Options) -> Gram:
     number = axis_numbers(named, options.axis, selection)
     channels = [alive[n] for n in normalized_axes(number, len(alive))]
     if len(channels) != 1:
-        raise PlanError(f"{named.name}: axis is {options.axis!r}; channels are along one: name it")
+        raise PlanError(
+            f"{named.name}: axis is {options.axis!r}; channels are along one axis: name it"
+        )
     (channel,) = channels
     if arrays is None:
         assert isinstance(data, Source)
@@ -188,13 +190,13 @@ def _gram(given: Any, options: Options) -> Gram:
     boxes = [*itertools.product(*runs)]
     if any(along.picked is not None or along.step < 0 for box in boxes for along in box):
         raise PlanError(
-            f"{named.name}: matrices of channels are of integers and slices with positive steps; "
-            f"{selection_text(selection)} is another selection: put channels in order in the result"
+            f"{named.name}: matrices of channels take selections by integers and by slices with "
+            f"positive steps, not {selection_text(selection)}: put channels in order in the result"
         )
     if isinstance(source, DaskSource):
         raise PlanError(
-            f"{named.name}: Dask would compute it, and matrices of channels are of what is stored "
-            "or in memory: give its compute(), or store it"
+            f"{named.name}: Dask would compute it, but matrices of channels take only arrays that "
+            "are stored or in memory: call its compute(), or store it"
         )
     packing = packing_of(source) if unpacks else None
     rows = chosen[channel].length
@@ -231,11 +233,11 @@ def _runs(along: Axis) -> list[Axis]:
 
 def _refuse(name: str, dtype: np.dtype, channels: int, *, packed: bool) -> None:
     if dtype.kind not in "biuf" and not packed:
-        raise PlanError(f"{name} is {dtype}; covariances are of truths, integers and floats")
+        raise PlanError(f"{name} is {dtype}; covariances take bools, integers and floats")
     if channels > MOST_CHANNELS:
         raise PlanError(
-            f"{name} has {channels:,} channels, of which every pair has a sum; at most "
-            f"{MOST_CHANNELS} are taken: select some, or name another axis"
+            f"{name} has {channels:,} channels, and every pair of them needs a sum; at most "
+            f"{MOST_CHANNELS} are possible: select some, or name another axis"
         )
 
 

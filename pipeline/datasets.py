@@ -68,7 +68,7 @@ def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op] | Questions, **giv
         As `chunkfold.reduce`; and if an axis is none of the Dataset's.
     """
     if given.get("selection") is not None:
-        raise PlanError("selection: select of a Dataset by sel=, or by its own isel")
+        raise PlanError("selection: select from a Dataset with sel=, or with its isel")
     sel = {name: given.pop(name, None) for name in _SEL}
     index = _selected(dataset, sel, allow_empty=given.get("allow_empty", False))
     whole, dataset = dataset, dataset.isel(index)
@@ -138,7 +138,7 @@ class _DatasetQuestion:
         axis = self._given.pop("axis", None)
         self._dims = _whole_dims(self._coarsen, dataset, axis, more)
         if "histogram" in names:
-            raise PlanError("histogram: name one array of the Dataset, for their bins differ")
+            raise PlanError("histogram: name one array of the Dataset, because their bins differ")
         weighs = self._given.get("weights") is not None
         self._ops = [(one, weighted(as_monoid(one)) if weighs else as_monoid(one)) for one in ops]
         self._found: dict[str, dict[Hashable, Any]] = {name: {} for name in names}

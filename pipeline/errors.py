@@ -217,7 +217,10 @@ def unreadable(chunk: BadChunk, cause: BaseException) -> ChunkfoldError:
         )
     remedy = ""
     if (status := next(filter(None, map(status_of, _caused(cause))), None)) in MISSING:
-        remedy = f"; a server that answers so for what is not stored: --missing-status {status}"
+        remedy = (
+            "; if the server answers this for objects that are not stored, give --missing-status "
+            f"{status}"
+        )
     return ChunkError(f"{chunk}{remedy}", chunk)
 
 

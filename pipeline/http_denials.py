@@ -12,40 +12,40 @@ from collections.abc import Mapping
 _RENEW = "the credentials have expired: get new ones (for S3 AWS_ACCESS_KEY_ID, "
 _RENEW += "AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN)"
 _REGION = "the store is in another region: set AWS_REGION"
-_LOOK = "look at how it is spelled, and at AWS_ENDPOINT_URL, which says whose server is asked"
+_LOOK = "check its spelling, and AWS_ENDPOINT_URL, which names the server"
 _SHARED: Mapping[str, str] = {
     "ExpiredToken": _RENEW,
     "TokenRefreshRequired": _RENEW,
     "InvalidToken": (
-        "the session's token is not valid: AWS_SESSION_TOKEN goes with the two keys that came with "
-        "it, unset it for others"
+        "the session's token is not valid: AWS_SESSION_TOKEN belongs to the two keys that came "
+        "with it; unset it for other keys"
     ),
     "InvalidAccessKeyId": f"the server does not know AWS_ACCESS_KEY_ID: {_LOOK}",
     "SignatureDoesNotMatch": (
-        "AWS_SECRET_ACCESS_KEY does not go with AWS_ACCESS_KEY_ID: set both anew, and AWS_REGION"
+        "AWS_SECRET_ACCESS_KEY does not match AWS_ACCESS_KEY_ID: set both again, and AWS_REGION"
     ),
     "AuthorizationHeaderMalformed": _REGION,
     "PermanentRedirect": _REGION,
     "RequestTimeTooSkewed": "this host's clock is wrong: set it",
-    "NoSuchBucket": f"there is no such bucket: {_LOOK}",
-    "InvalidBucketName": f"no bucket can be called so: {_LOOK}",
-    "AllAccessDisabled": "the store was closed by its owner: ask there",
+    "NoSuchBucket": f"the bucket does not exist: {_LOOK}",
+    "InvalidBucketName": f"a bucket cannot have this name: {_LOOK}",
+    "AllAccessDisabled": "the owner closed the store: ask the owner",
     "AuthenticationFailed": (
         "the server refuses the credentials: set AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_SAS_KEY"
     ),
-    "InvalidAuthenticationInfo": "the credentials are not valid any more: sign in anew",
-    "ContainerNotFound": "there is no such container: look at how it is spelled",
+    "InvalidAuthenticationInfo": "the credentials have expired: sign in again",
+    "ContainerNotFound": "the container does not exist: check its spelling",
 }
 """Meanings of the codes, and remedies."""
 _OTHERS: Mapping[str, str] = {
-    "401 Unauthorized": "the server asks for credentials, or refuses those that it got: set them",
+    "401 Unauthorized": "the server requires credentials, or refuses the given ones: set them",
     "redirect without LOCATION": _REGION,
 }
 """The same of answers without a code."""
 _OF_ONE: Mapping[str, str] = {
     "AccessDenied": (
-        "the server denies access: these credentials may not read it, or it is not there and they "
-        "may not list what is"
+        "the server denies access: these credentials may not read it, or it does not exist and "
+        "they may not list what exists"
     ),
 }
 """Meanings of codes that may be about one object."""

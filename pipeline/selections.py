@@ -143,7 +143,7 @@ def _none(number: int, entry: Index) -> PlanError:
     said = f"selection {_entry_text(entry)!r} on axis {number} is not {_KINDS}"
     ndim = np.ndim(entry) if isinstance(entry, np.ndarray) else 0
     if ndim > 1:
-        said += f": it has {ndim} axes; each axis has an entry of its own, and where= takes a mask"
+        said += f": it has {ndim} axes; each axis needs its own entry, and where= takes a mask"
     return PlanError(said)
 
 

@@ -91,5 +91,5 @@ def size_bytes(text: str) -> int:
 def _plain(text: str, known: re.Pattern[str]) -> str:
     word = text.strip()
     if not known.fullmatch(word):
-        raise ValueError(f"{text!r} is no number")
+        raise ValueError(f"{text!r} is not a number")
     return word

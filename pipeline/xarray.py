@@ -134,7 +134,7 @@ class Reductions:
         """Name the way to ask for reductions that are no methods."""
         with suppress(MonoidError):
             if not name.startswith("_") and as_monoid(name):
-                raise AttributeError(f"there is no method {name!r}: write .reduce({name!r}, dim)")
+                raise AttributeError(f"no method is called {name!r}: write .reduce({name!r}, dim)")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     sum = _method("sum")

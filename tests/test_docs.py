@@ -229,6 +229,8 @@ def test_links_lead_to_headings_that_there_are():
 
 def test_names_that_are_no_reductions_lead_to_pages_that_tell_of_them():
     for name, page in _NO_REDUCTIONS.items():
-        with pytest.raises(cf.MonoidError, match=f"{name.upper()}' is no reduction: docs/{page} "):
+        with pytest.raises(
+            cf.MonoidError, match=f"{name.upper()}' is not a reduction: docs/{page} "
+        ):
             cf.reduce(np.ones(3), name.upper())
         assert (ROOT / "docs" / page).exists()

@@ -174,8 +174,8 @@ class ExactArray:
         twice = twice_of(power)
         if twice is None:
             raise TypeError(
-                f"exact numbers are raised to whole numbers, or to those and a half, up to "
-                f"{MOST_POWER}, not to {power!r}"
+                f"exact numbers can be raised to integers or half-integers up to {MOST_POWER}, "
+                f"not to {power!r}"
             )
         if twice < 0:
             return 1 / self ** (-twice / 2 if twice % 2 else -twice // 2)
@@ -222,17 +222,17 @@ class ExactArray:
         return self._compared(other, operator.ne)
 
     def __bool__(self) -> NoReturn:
-        raise TypeError("exact numbers have no truth of their own: compare them, and use .all()")
+        raise TypeError("exact numbers have no truth value: compare them, and use .all()")
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
-        raise TypeError("exact numbers are no array of floats yet: write .rounded(dtype) first")
+        raise TypeError("exact numbers are not an array of floats yet: write .rounded(dtype) first")
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *given: Any, **options: Any) -> Any:
         function = _UFUNCS.get(ufunc.__name__)
         if function is None or method != "__call__" or options:
             raise TypeError(
-                f"np.{ufunc.__name__} has no exact value; there are {', '.join(_UFUNCS)}; round "
-                "first for others, as x.rounded('float64')"
+                f"np.{ufunc.__name__} has no exact value; use one of {', '.join(_UFUNCS)}, or "
+                "round first, as x.rounded('float64')"
             )
         first, *others = given
         if not isinstance(first, ExactArray):  # else Python would ask NumPy once more
@@ -253,8 +253,8 @@ class ExactArray:
 
 
 _ROOT = (
-    "{} of square roots may be irrational in another way: sqrt is the last operation before "
-    "rounded, or its result is multiplied or divided"
+    "{} of square roots may be irrational in another way: make sqrt the last operation before "
+    "rounded, or only multiply or divide its result"
 )
 
 
@@ -262,7 +262,7 @@ def _where(condition: Any, yes: Any, no: Any) -> ExactArray:
     """Choose by a condition, output by output."""
     some = yes if isinstance(yes, ExactArray) else no
     if isinstance(condition, ExactArray) or not isinstance(some, ExactArray):
-        raise TypeError("np.where chooses by an array of truths: compare exact numbers first")
+        raise TypeError("np.where needs an array of bools: compare exact numbers first")
     one, other = some._taken(yes), some._taken(no)
     if one is None or other is None:
         raise TypeError(f"np.where of exact numbers and {no if one is not None else yes!r}")

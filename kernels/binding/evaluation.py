@@ -53,7 +53,7 @@ def evaluate(
     if not count and bound.statistics[0].needs_elements:
         raise MonoidError(f"{monoid.quoted} of no elements has no value")
     if outputs and count < monoid.least and not monoid.min_count:
-        raise MonoidError(f"{monoid.quoted} takes {monoid.least} elements, and there are {count}")
+        raise MonoidError(f"{monoid.quoted} needs {monoid.least} elements, but {count} are given")
 
     def in_rows(array: np.ndarray) -> np.ndarray:
         return array.reshape(shape).transpose(*kept, *axes).reshape(outputs, count)

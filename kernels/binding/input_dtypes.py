@@ -51,13 +51,13 @@ def check_weights(monoids: Sequence[Monoid], dtypes: Sequence[np.dtype]) -> None
         weights = dtypes[elements : elements + one.weights]
         odd = [given for given in weights if given.kind not in _REAL]
         if odd:
-            raise MonoidError(f"weights are {odd[0]}; weights are numbers without imaginary parts")
+            raise MonoidError(f"weights are {odd[0]}; weights must be real numbers")
         for given in dtypes[:elements]:
             if given.kind in "mM":
                 raise MonoidError(
-                    f"{one.quoted} weighs numbers, but elements are {given}: leave the weights "
-                    "out, or give numbers of a unit instead, as (data - data[0]) / "
-                    "np.timedelta64(1, 's') has them"
+                    f"{one.quoted} weighs numbers, but elements are {given}: omit the weights, or "
+                    "convert the elements to numbers, as with (data - data[0]) / "
+                    "np.timedelta64(1, 's')"
                 )
 
 
@@ -65,8 +65,8 @@ def check_cast(given: np.dtype, packing: Packing | None, value: np.dtype) -> Non
     """See that kernels can make values of elements."""
     if packing and value.name not in _UNPACKED and value != packing.value_dtype(given):
         raise MonoidError(
-            f"packed values are made floats, not {value}: give dtype {' or '.join(_UNPACKED)}, "
-            "or none"
+            f"packed values become floats, not {value}: give dtype {' or '.join(_UNPACKED)}, or "
+            "omit it"
         )
     if not _castable(given, value):
         raise MonoidError(f"elements of {given} cannot be cast to {value}")

@@ -203,5 +203,5 @@ def disagreement(
     return (
         f"monoid {part.origin!r}: its result depends on the order of elements: {len(elements):,} "
         f"of them (x is {shown}, ...) give ({one}) one after another, but ({other}) {how}in "
-        "another order and in parts; mend them, or give rtol if rounding is all the difference"
+        "another order and in parts; correct them, or give rtol if only rounding differs"
     )

@@ -59,8 +59,8 @@ _IDENTITY = (
 _STREAMS = (("accumulate and op disagree", "a by accumulate", "a"),)
 """Laws of those that fold elements into a state of their own; `carry` is part of each step."""
 _REMEDIES = {
-    "None": "mend them, or give rtol if rounding is all the difference",
-    "nan": "where data hold NaN results depend on their order: use skipna=True, or mend it",
+    "None": "correct them, or give rtol if only rounding differs",
+    "nan": "where data hold NaN results depend on their order: use skipna=True, or correct it",
     "-0.0": "where data hold -0.0 the sign of zeros depends on their order",
 }
 """What helps, by the value that was tried."""

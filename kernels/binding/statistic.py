@@ -168,7 +168,7 @@ class Statistic:
         if self.monoid.casts:
             raise MonoidError(
                 f"min_count is {self.monoid.min_count}, but {self.monoid.quoted} of {self.value} "
-                f"is {dtype}, which has no NaN: leave it out, or give dtype='float64'"
+                f"is {dtype}, which has no NaN: omit it, or give dtype='float64'"
             )
         return False
 
@@ -186,7 +186,7 @@ class Statistic:
         )
         if (once.shape, once.dtype) != (something.shape, something.dtype):
             raise MonoidError(
-                f"how many values a result of {self.monoid.quoted} has depends on the data"
+                f"the number of values in a result of {self.monoid.quoted} depends on the data"
                 + "; give it edges" * ("histogram" in self.name or "density" in self.name)
             )
         return something
@@ -286,6 +286,6 @@ def refuse_unheld(statistics: Sequence[Statistic], accumulator: Accumulator) -> 
     if least and not any(able):
         names = ", ".join(one.name for one in statistics)
         raise MonoidError(
-            f"min_count is {least}, but {names} has no NaN; sums, means and extremes of floats and "
-            "times have one: leave it out"
+            f"min_count is {least}, but {names} has no NaN; sums, means and extremes of floats "
+            "and times have one: omit it"
         )

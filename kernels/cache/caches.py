@@ -105,7 +105,7 @@ def _opened(path: Path) -> int:
     if stat.S_ISREG(found.st_mode) and is_private(found):
         return descriptor
     os.close(descriptor)
-    drop(path, "is no lock of this user's")
+    drop(path, "is not a lock of this user")
     return os.open(path, _TO_LOCK, 0o600)
 
 

@@ -65,7 +65,7 @@ def drop(path: Path, why: str) -> None:
         return
     except OSError:
         aside = path
-    say_once("bad", f"{path} in the cache {why}: it is dropped, as all such are, and made again")
+    say_once("bad", f"{path} in the cache {why}: it is dropped and made again")
     if aside.is_dir() and not aside.is_symlink():
         shutil.rmtree(aside, ignore_errors=True)
     else:
@@ -91,7 +91,7 @@ def _read(path: Path) -> bytes:
             raise _BadEntryError("is no file")
         if not is_private(found):
             mode = stat.S_IMODE(found.st_mode)
-            raise _BadEntryError(f"may be another's ({owner_of(found)}'s, mode {mode:04o})")
+            raise _BadEntryError(f"may be another user's ({owner_of(found)}'s, mode {mode:04o})")
         if found.st_size > _MOST_BYTES:
             raise _BadEntryError(f"has {found.st_size:,} bytes, more than any entry")
         head = file.readline(_LONGEST_HEAD)
@@ -145,8 +145,8 @@ def say_unkept(place: Path, error: OSError) -> None:
     remedy = "make room there" if error.errno in _FULL else "see to that"
     say_once(
         "unkept",
-        f"the cache in {place} cannot be written ({error.strerror or error}): what is compiled is "
-        f"not kept for the next run; {remedy}, or let CHUNKFOLD_CACHE name another folder",
+        f"the cache in {place} cannot be written ({error.strerror or error}): compiled kernels "
+        f"are not kept for the next run; {remedy}, or set CHUNKFOLD_CACHE to another folder",
     )
 
 

@@ -37,9 +37,9 @@ def cache_folder(*parts: str) -> Path:
         except UntrustedError as untrusted:
             say_once(
                 "untrusted",
-                f"the cache in {base} is not used, since {untrusted}: what is compiled is kept "
-                "for this process alone; let CHUNKFOLD_CACHE name a folder that only you can "
-                "change, with all that are above it",
+                f"the cache in {base} is not used, because {untrusted}: compiled kernels are kept "
+                "for this process only; set CHUNKFOLD_CACHE to a folder that only you can "
+                "change, as well as all folders above it",
             )
             break
         except OSError as error:

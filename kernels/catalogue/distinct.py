@@ -188,7 +188,5 @@ def _counting(asked: OfEachValue) -> Monoid:
 
 MODE = _counting(OfEachValue("mode", "iu", "error", _commonest))
 NUNIQUE = _counting(
-    OfEachValue(
-        "nunique", "iuf", "finish", _how_many, "approx_nunique estimates how many there are"
-    )
+    OfEachValue("nunique", "iuf", "finish", _how_many, "approx_nunique estimates their number")
 )

@@ -101,8 +101,8 @@ def _checked(edges: Any) -> list[int | float]:
     plain = all(type(number) in (int, float) for number in numbers)
     if not plain or len(numbers) < 2 or not all(a < b for a, b in itertools.pairwise(numbers)):
         raise MonoidError(
-            f"edges of a histogram are at least two increasing numbers of float64's range, as "
-            f"np.linspace makes them, not {reprlib.repr(edges)}"
+            "edges of a histogram must be at least two increasing numbers in float64's range, "
+            f"such as those of np.linspace, not {reprlib.repr(edges)}"
         )
     if len(numbers) > MOST_BINS + 1:
         raise MonoidError(f"{len(numbers) - 1:,} bins are too many; take at most {MOST_BINS:,}")
@@ -256,7 +256,7 @@ def _ticks(edges: np.ndarray, dtype: np.dtype) -> list[int | None]:
     cut = ticks.astype(edges.dtype) != edges
     if cut.any():
         raise MonoidError(
-            f"bins have an edge {edges[cut][0]}, which {dtype} has no number for: give edges in "
+            f"bins have an edge {edges[cut][0]}, which {dtype} cannot represent: give edges in "
             "the elements' unit"
         )
     return [int(one) for one in ticks.astype(np.int64)]

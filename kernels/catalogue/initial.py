@@ -35,7 +35,7 @@ def initial_of(context: Context, dtype: np.dtype) -> Any:
         made = None
     if made is None:
         raise MonoidError(
-            f"initial is {given!r}, which {dtype} does not hold: give one that results can have"
+            f"initial is {given!r}, which {dtype} cannot hold: give a value that results can have"
             + ("" if kind not in "biuO" else ", or dtype='float64'")
         )
     return made if kind in "biuO" else np.asarray(made).astype(dtype)[()]

@@ -49,8 +49,7 @@ def within(values: Sequence[int], wanted: np.dtype, what: str) -> np.ndarray:
     beyond = [value for value in values if not limits.min <= value <= limits.max]
     if beyond:
         raise RangeError(
-            f"the {what} is {beyond[0]}, which {wanted} does not hold "
-            f"({limits.min} to {limits.max}); dtype='object' gives Python's integers, "
-            "dtype='float64' rounds"
+            f"the {what} is {beyond[0]}, which {wanted} cannot hold ({limits.min} to "
+            f"{limits.max}); dtype='object' gives Python's integers, dtype='float64' rounds"
         )
     return np.array(values, wanted)

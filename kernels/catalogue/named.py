@@ -146,14 +146,14 @@ def as_monoid(op: str | Monoid) -> Monoid:
     if isinstance(op, Monoid):
         return op
     if not isinstance(op, str):
-        raise MonoidError(f"a reduction is a name or a Monoid, not {op!r}")
+        raise MonoidError(f"a reduction must be a name or a Monoid, not {op!r}")
     if (known_by := CATALOGUE.get(op) or named_run(op)) is not None:
         return known_by
     if (percentile := _PERCENTILE.fullmatch(op)) is not None:
         how, digits = percentile.groups()
         weighs, percent = how == "weighted_", _percent(digits)
         if percent > 100:
-            raise MonoidError(f"{op!r} is no percentile: they are from p0 to p100")
+            raise MonoidError(f"{op!r} is not a percentile: percentiles are from p0 to p100")
         if 0 < percent < 1 and "." in digits:
             head = op.removesuffix(digits)
             raise MonoidError(
@@ -178,8 +178,8 @@ def _unknown(op: str) -> MonoidError:
     if len(names) > 1:
         return MonoidError(f"no reduction is called {op!r}; several are a list: {names}")
     if (page := _NO_REDUCTIONS.get(op.lower())) is not None:
-        return MonoidError(f"{op!r} is no reduction: docs/{page} says how to compute it")
+        return MonoidError(f"{op!r} is not a reduction: docs/{page} says how to compute it")
     known = _ELSEWHERE | {name: name for name in CATALOGUE}
     near = difflib.get_close_matches(op.lower(), known, n=1, cutoff=0.6)
     hint = f"; did you mean {known[near[0]]!r}?" if near else "."
-    return MonoidError(f"no reduction is called {op!r}{hint} There are: {NAMES}")
+    return MonoidError(f"no reduction is called {op!r}{hint} Use one of: {NAMES}")

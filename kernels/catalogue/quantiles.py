@@ -69,7 +69,7 @@ def quantile(
     if rtol is not None:
         raise MonoidError(
             f"rtol={rtol!r} is for method='sketch', and method {method or 'linear'!r} is exact: "
-            "leave one out"
+            "omit one of them"
         )
     made = _declared(
         _name(q), _checked(q), "linear" if method is None else method, single=np.ndim(q) == 0
@@ -104,7 +104,7 @@ def _weighing(q: Any, method: str | None) -> Monoid:
     if method not in (None, METHOD):
         raise MonoidError(
             f"a quantile by method={method!r} takes no weights; method={METHOD!r} does, as in "
-            "NumPy: give that one, or none"
+            "NumPy: give that method, or omit the weights"
         )
     made = WeightedQuantiles(f"weighted_{_name(q)}", _checked(q), np.ndim(q) == 0).declared()
     return replace(made, written=f"quantile({_shown(q)}, weights=True)")
@@ -113,7 +113,7 @@ def _weighing(q: Any, method: str | None) -> Monoid:
 def _declared(name: str, q: tuple[float, ...], method: str, *, single: bool) -> Monoid:
     if not isinstance(method, str) or method not in METHODS:
         raise MonoidError(
-            f"method of a quantile is {method!r}; there are: {', '.join([*METHODS, 'sketch'])}"
+            f"method of a quantile is {method!r}; use one of: {', '.join([*METHODS, 'sketch'])}"
         )
     asked = Quantiles(name, q, method, single)
     plain = asked(FoldedElements(np.dtype(np.float32)))
@@ -137,7 +137,7 @@ def _checked(q: Any) -> tuple[float, ...]:
             "percentile"
         )
     if len(given) > _MOST:
-        raise MonoidError(f"{len(given):,} quantiles are asked for at once: give {_MOST:,} at most")
+        raise MonoidError(f"{len(given):,} quantiles are too many at once: give {_MOST:,} at most")
     return given
 
 

@@ -106,8 +106,8 @@ class RankSearch:
         at = ranked(tables, before.slot, before.below)
         if self.read and ((at.total != before.held) & ~before.nan[:, None]).any():
             raise MonoidError(
-                f"{context.quoted} is found in several reads, and the elements were others "
-                "in the last one: run it again when nobody writes to them"
+                f"{context.quoted} is found in several reads, and the elements changed before the "
+                "last one: run it again when nobody writes to them"
             )
         width = np.uint64(self.radix.widths[self.read])
         prefix = (before.prefix << width) | at.digit.astype(np.uint64)

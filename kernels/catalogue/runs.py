@@ -42,7 +42,9 @@ def longest_run(condition: str | Callable[[Any], Any]) -> Monoid:
         If it is no condition.
     """
     if isinstance(condition, str) and reads_map(condition):
-        raise MonoidError(f"the condition {condition!r} of longest_run takes no map: write it of x")
+        raise MonoidError(
+            f"the condition {condition!r} of longest_run takes no map: write it with x only"
+        )
     holds = parsed(condition) if isinstance(condition, str) else condition
     if not callable(holds):
         raise MonoidError(

@@ -91,17 +91,17 @@ class Sketch:
         dtype = elements.dtype
         if kind_of(dtype) == "f" and dtype.itemsize < 4:
             raise MonoidError(
-                f"a sketch of quantiles is not defined for {dtype}, whose values are few enough to "
-                "be counted each: leave method='sketch' out, for exact ones"
+                f"a sketch of quantiles is not defined for {dtype}, whose values are few enough "
+                "to count each of them: omit method='sketch', and quantiles are exact"
             )
         most = _MOST_BITS[_Buckets(dtype, 0).itemsize]
         bits = next((n for n in range(most + 1) if _within(n) <= self.rtol), None)
         if bits is None:
             least = math.ceil(_within(most) * 1e5) / 1e5
             raise MonoidError(
-                f"rtol of a sketch of quantiles is {self.rtol!r}, and {dtype} has too many buckets "
-                f"for less than {least:g}: give that, or leave method='sketch' out, for "
-                "exact ones"
+                f"rtol of a sketch of quantiles is {self.rtol!r}, and {dtype} has too many "
+                f"buckets for less than {least:g}: give that, or omit method='sketch', and "
+                "quantiles are exact"
             )
         return self._monoid(dtype, bits)
 

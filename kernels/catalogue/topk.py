@@ -240,9 +240,9 @@ class TopK:
         if kind_of(context.dtype) not in "fmM":
             few = int(empty.any(axis=1).sum())
             raise MonoidError(
-                f"{self.name!r} of {context.dtype} has no value where fewer than {self.k} elements "
-                f"are left, as in {few:,} of {len(empty):,} output(s); dtype='float64' gives NaN "
-                "there"
+                f"{self.name!r} of {context.dtype} has no value where fewer than {self.k} "
+                f"elements remain, as in {few:,} of {len(empty):,} output(s); dtype='float64' "
+                "gives NaN there"
             )
         values[empty] = "NaT" if values.dtype.kind in "mM" else np.nan
         return values

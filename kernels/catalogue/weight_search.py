@@ -203,7 +203,7 @@ class WeightSearch:
                     if self.read and reached[entries - 1] != before.held[output, one]:
                         raise MonoidError(
                             f"{context.quoted} is found in several reads, and the elements or "
-                            "their weights were others in the last one: run it again when nobody "
+                            "their weights changed before the last one: run it again when nobody "
                             "writes to them"
                         )
                     at = bisect_left(reached, before.rest[output, one], 0, entries - 1)
@@ -261,6 +261,6 @@ def _is_odd(w: Symbol) -> Symbol | int:
 def _refuse_odd(told: str, odd: np.ndarray) -> None:
     if odd.any():
         raise MonoidError(
-            f"{told} has weights that are NaN or infinite, which are no share of a sum: give "
-            "finite ones, or leave those elements out by a mask"
+            f"{told} has weights that are NaN or infinite, which cannot be shares of a sum: give "
+            "finite weights, or exclude those elements with a mask"
         )

@@ -171,9 +171,9 @@ def refuse_negative(fields: Fields, context: Context) -> None:
     first = np.unravel_index(fields["negative"][bad].min(), context.shape)
     place = ", ".join(map(str, first))
     raise MonoidError(
-        f"{context.quoted} has weights below zero: the first stands at [{place}] of what is "
-        f"selected, and the least is {fields['least'].min():g}; {WHY_NOT_NEGATIVE}: give zero or "
-        "more, or leave the others out by a mask"
+        f"{context.quoted} has weights below zero: the first is at [{place}] of the selection, "
+        f"and the least is {fields['least'].min():g}; {WHY_NOT_NEGATIVE}: give zero or more, or "
+        "exclude the others with a mask"
     )
 
 

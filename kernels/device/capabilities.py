@@ -68,7 +68,7 @@ def _sub_groups(device: Claims) -> str | None:
         return None if device.max_sub_groups else "it reports no sub-groups"
     if device.extensions.intersection(SUB_GROUP_EXTENSIONS):
         return None
-    return f"it has neither __opencl_c_subgroups, {' nor '.join(SUB_GROUP_EXTENSIONS)}"
+    return f"it lacks __opencl_c_subgroups, {', '.join(SUB_GROUP_EXTENSIONS)}"
 
 
 def _device_decode(device: Claims) -> str | None:
@@ -99,7 +99,7 @@ CAPABILITIES = tuple(_RULES)
 def lacks(device: Claims, capability: str) -> str | None:
     """Say why a device lacks a capability; None if it has it."""
     if capability in device.without:
-        return f"{VARIABLE} takes {capability} away"
+        return f"{VARIABLE} disables {capability}"
     return _RULES[capability](device)
 
 
@@ -116,7 +116,7 @@ def taken_away() -> frozenset[str]:
     unknown = sorted(names.difference(CAPABILITIES))
     if unknown:
         raise DeviceError(
-            f"{VARIABLE} is {given!r}, but no capability is called {unknown[0]!r}; there are: "
+            f"{VARIABLE} is {given!r}, but no capability is called {unknown[0]!r}; use one of: "
             f"{', '.join(CAPABILITIES)}"
         )
     return names

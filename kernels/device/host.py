@@ -47,7 +47,7 @@ def split(device: Device, parts: int) -> tuple[Device, ...]:
         If the device cannot be split so.
     """
     if device.kind != "cpu":
-        raise DeviceError(f"{device} cannot be split in {parts}: it is a {device.kind}, no cpu")
+        raise DeviceError(f"{device} cannot be split in {parts}: it is a {device.kind}, not a cpu")
     if not 1 <= parts <= device.most_parts:
         raise DeviceError(
             f"{device} cannot be split in {parts}, only in 1 to {device.most_parts} parts"
@@ -128,7 +128,9 @@ def devices(spec: str | None = None) -> list[Device]:
         return parts
     chosen = [part for part in parts if part.part and part.part[0] == int(which)]
     if not chosen:
-        raise DeviceError(f"device {spec!r} asks for part {which} of {count}; parts count from 0")
+        raise DeviceError(
+            f"device {spec!r} names part {which} of {count}; parts are numbered from 0"
+        )
     return chosen
 
 
@@ -174,7 +176,7 @@ def default_devices() -> tuple[list[Device], dict[Device, str]]:
     wanted = next(kind for kind in KINDS if kind in kinds)
     chosen, left_out = _one_each([device for device in everything if device.kind == wanted])
     others = [device for device in everything if device.kind != wanted]
-    left_out |= {other: f"a {other.kind}, and there is a {wanted}" for other in others}
+    left_out |= {other: f"a {other.kind}, while a {wanted} is available" for other in others}
     return chosen, left_out
 
 
@@ -194,5 +196,5 @@ def what_there_is() -> str:
     """Say which devices this host has, for messages."""
     found = all_devices()
     if not found:
-        return f"there is no OpenCL device here: {HOW_TO_GET_ONE}"
-    return "there are: " + "; ".join(f"{device.spec} ({device.name})" for device in found)
+        return f"this host has no OpenCL device: {HOW_TO_GET_ONE}"
+    return "use one of: " + "; ".join(f"{device.spec} ({device.name})" for device in found)

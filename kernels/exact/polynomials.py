@@ -75,8 +75,8 @@ def polynomial(tree: Node) -> Polynomial:
     if gone:
         names = ", ".join(sorted(infix(one) for one in gone))
         raise PolynomialError(
-            f"all that has {names} in it cancels: leave it out (where that is NaN or infinite, "
-            "floats give something else than nothing)"
+            f"all terms with {names} cancel: omit them (where these are NaN or infinite, floats "
+            "would not give 0)"
         )
     for factors, number in expanded.items():
         for halves, times in _halved(factors):
@@ -85,8 +85,8 @@ def polynomial(tree: Node) -> Polynomial:
     for one in monomials:
         if abs(one.digits).bit_length() > _MOST_DIGITS:
             raise PolynomialError(
-                f"it has {one.number} for a coefficient, which is no float64; divide by it, or a "
-                "part of it, in finish"
+                f"its coefficient {one.number} is not a float64; divide by it, or a part of it, "
+                "in finish"
             )
     return tuple(sorted(monomials, key=lambda one: [_key(factor) for factor in one.factors]))
 
@@ -141,7 +141,7 @@ def _factors(tree: Node) -> set[Node]:
 def _of_constant(tree: Node) -> _Terms:
     value = constant_value(tree).item()
     if not np.isfinite(value):
-        raise PolynomialError(f"{value} is no number that sums can be kept of")
+        raise PolynomialError(f"{value} is not a number that can be summed")
     return {(): Fraction(value)} if value else {}
 
 
@@ -172,8 +172,8 @@ def _times(
     for (a, m), (b, n) in itertools.product(one.items(), other.items()):
         if len(a) + len(b) > MOST_FACTORS:
             raise PolynomialError(
-                f"its degree is {len(a) + len(b)}, above {MOST_FACTORS}; for a higher one sum "
-                "rounded powers, in a float64 field"
+                f"its degree is {len(a) + len(b)}, above {MOST_FACTORS}; for a higher degree, sum "
+                "rounded powers in a float64 field"
             )
         products.append({tuple(sorted((*a, *b), key=_key)): m * n})
     return _sum(products)

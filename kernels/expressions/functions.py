@@ -67,8 +67,8 @@ def _power(a: Operand, b: Operand) -> Node:
     dtype = common(a, b)
     if dtype.kind != "f":
         raise TypeError(
-            f"{names_of((a, b))}: an integer is raised to a whole power that is a number of "
-            "Python's, not below 0; convert it to a float for others"
+            f"{names_of((a, b))}: the power of an integer must be a Python integer of 0 or more; "
+            "for other powers, convert the integer to a float"
         )
     if not isinstance(b, Node) and b == 0.5:
         return build("sqrt", dtype, as_node(a, dtype))

@@ -85,7 +85,7 @@ def fma(a: Any, b: Any, c: Any) -> Symbol:
     """Return a * b + c of floats, rounded once."""
     dtype = operations.common(*(getattr(one, "node", one) for one in (a, b, c)))
     if dtype.kind != "f":
-        raise TypeError(f"fma is of floats, not of {dtype}")
+        raise TypeError(f"fma takes floats, not {dtype}")
     nodes = (operations.as_node(getattr(one, "node", one), dtype) for one in (a, b, c))
     return Symbol(build("fma", dtype, *nodes))
 
@@ -94,7 +94,7 @@ def high_product(a: Symbol, b: Any) -> Symbol:
     """Return the upper half of the product of two integers of one dtype."""
     dtype = operations.common(a.node, getattr(b, "node", b))
     if dtype.kind not in "iu":
-        raise TypeError(f"high_product is of integers, not of {dtype}")
+        raise TypeError(f"high_product takes integers, not {dtype}")
     nodes = (operations.as_node(getattr(one, "node", one), dtype) for one in (a, b))
     return Symbol(build("high_product", dtype, *nodes))
 
@@ -144,7 +144,7 @@ def lookup(table: Any, index: Symbol, default: Any = 0) -> Symbol:
         return nonzero(lookup(array.astype(np.uint8), index, int(bool(default))))
     if array.ndim != 1 or not array.size or array.dtype.kind not in "iuf":
         raise TypeError(
-            f"a table to look up is one axis of numbers, not {array.dtype} {array.shape}"
+            f"a lookup table must have one axis of numbers, not {array.dtype} {array.shape}"
         )
     if not isinstance(index, Symbol):
         raise TypeError(
@@ -183,7 +183,7 @@ def search(
         If key and keys are not integers of one dtype.
     """
     if key.dtype.kind not in "iu" or keys.dtype != key.dtype:
-        raise TypeError(f"keys of {keys.dtype} are not searched for one of {key.dtype}")
+        raise TypeError(f"keys of {keys.dtype} cannot be searched for a key of {key.dtype}")
     sources = (key.node,) if guess is None else (key.node, guess.node)
     return Symbol(build("search", _INT32, *sources, arg=(keys.tobytes(), slack)))
 

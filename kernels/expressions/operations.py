@@ -38,7 +38,7 @@ def cast(one: Node, dtype: np.dtype) -> Node:
         If kernels have no such dtype.
     """
     if not has_type(dtype):
-        raise TypeError(f"kernels have no {dtype}; there are bool, {', '.join(CTYPES)}")
+        raise TypeError(f"kernels have no {dtype}; use one of bool, {', '.join(CTYPES)}")
     return one if one.dtype == dtype else build("cast", dtype, one)
 
 

@@ -53,7 +53,9 @@ def parsed(text: str) -> Callable[..., Symbol]:
         body = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         said = getattr(error, "msg", None) or str(error)
-        raise MonoidError(f"{text!r} is no condition ({said}); give one as 'x > 300'") from None
+        raise MonoidError(
+            f"{text!r} is not a condition ({said}); give one such as 'x > 300'"
+        ) from None
     reading = _Reading(text)
     reading.check(body)
 
@@ -83,7 +85,7 @@ class _Reading:
         """See that a text is made of what may be in one, and says something of the elements."""
         names = [one.id for one in ast.walk(body) if isinstance(one, ast.Name)]
         if not any(map(_NAME.fullmatch, names)):
-            raise self._error("says nothing of x")
+            raise self._error("does not contain x")
         try:
             self._walk(body)
         except RecursionError:
@@ -102,12 +104,12 @@ class _Reading:
         known = (ast.Compare, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.Constant)
         attribute = isinstance(one, ast.Attribute) and one.attr in ("real", "imag")
         if isinstance(one, ast.expr) and not isinstance(one, known) and not attribute:
-            raise self._error(f"has {ast.unparse(one)!r}, which is not taken")
+            raise self._error(f"has {ast.unparse(one)!r}, which is not supported")
         known_name = isinstance(one, ast.Name) and (one.id == "y" or one.id in _NUMBERS)
         if isinstance(one, ast.Name) and not known_name and not _NAME.fullmatch(one.id):
             raise self._error(f"has {one.id!r}; elements are called x, or x0 and x1, and a map y")
         if isinstance(one, ast.Constant) and not isinstance(one.value, (bool, int, float)):
-            raise self._error(f"has {one.value!r}, which is no number")
+            raise self._error(f"has {one.value!r}, which is not a number")
         parts = list(ast.iter_child_nodes(one))
         if isinstance(one, ast.Call):
             parts = list(one.args)
@@ -116,7 +118,7 @@ class _Reading:
             self._walk(part)
         compares = isinstance(one, ast.cmpop)
         if compares and type(one) not in _OPERATORS:
-            raise self._error("compares by `in` or `is`, which is not taken")
+            raise self._error("compares by `in` or `is`, which is not supported")
 
     def _function(self, call: ast.Call) -> str:
         name = call.func.id if isinstance(call.func, ast.Name) else ast.unparse(call.func)
@@ -170,7 +172,7 @@ class _Reading:
             return _NUMBERS[name]
         number = len(elements) - 1 if name == "y" else int(name[1:] or 0)
         if number >= len(elements):
-            raise self._error(f"reads {name}, but there are {len(elements)} inputs")
+            raise self._error(f"reads {name}, but the reduction has {len(elements)} inputs")
         found: Symbol | ComplexSymbol = elements[number]
         return found
 

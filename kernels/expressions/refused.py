@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 INSTEAD = {
-    "__bool__": "a symbol has no truth of its own: write cf.where(condition, a, b) for `if`, "
-    "&, | and ~ for `and`, `or` and `not`, (0 < x) & (x < 1) for 0 < x < 1, np.minimum and "
-    "np.maximum for min() and max()",
-    "__int__": "a symbol is no number yet: write x.astype('int64') for int(x)",
-    "__float__": "a symbol is no number yet: write x.astype('float64') for float(x), and np.exp "
+    "__bool__": "a symbol has no truth value: write cf.where(condition, a, b) for `if`, &, | and ~ "
+    "for `and`, `or` and `not`, (0 < x) & (x < 1) for 0 < x < 1, np.minimum and np.maximum for "
+    "min() and max()",
+    "__int__": "a symbol is not a number yet: write x.astype('int64') for int(x)",
+    "__float__": "a symbol is not a number yet: write x.astype('float64') for float(x), and np.exp "
     "and the like for math.exp",
-    "__complex__": "a symbol is no number yet: give real and imaginary parts fields of their own",
-    "__index__": "a symbol is no number yet: write cf.lookup(table, x, default) for table[x]",
+    "__complex__": "a symbol is not a number yet: use separate fields for real and imaginary parts",
+    "__index__": "a symbol is not a number yet: write cf.lookup(table, x, default) for table[x]",
     "__len__": "a symbol stands for one element and has no length",
-    "__iter__": "a symbol stands for one element: there is nothing to iterate over",
+    "__iter__": "a symbol stands for one element: it cannot be iterated over",
     "__getitem__": "a symbol stands for one element: fields are read as a.name, parts of complex "
     "numbers as x.real and x.imag",
     "__contains__": "a symbol stands for one element: write (x == 1) | (x == 2) for x in (1, 2)",

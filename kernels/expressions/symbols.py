@@ -182,7 +182,7 @@ class Symbol:
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         raise TypeError(
-            "a symbol is no array: NumPy's functions on it are those of docs/monoids.md"
+            "a symbol is not an array: docs/monoids.md lists the NumPy functions that take it"
         )
 
 
@@ -197,7 +197,7 @@ def applied(name: str, *given: Any) -> Symbol:
     function = functions.BY_NAME.get(name)
     if function is None:
         known = ", ".join(sorted(functions.BY_NAME))
-        raise TypeError(f"np.{name} has no meaning for symbols; there are: {known}")
+        raise TypeError(f"np.{name} has no meaning for symbols; use one of: {known}")
     if any(isinstance(one, ComplexSymbol) for one in given):
         raise TypeError(f"np.{name} has no meaning for complex symbols: write x.real and x.imag")
     takes = function.__code__.co_argcount  # 0: as many as it says itself
@@ -266,7 +266,7 @@ class ComplexSymbol:
         raise TypeError(_PARTS)
 
 
-_PARTS = "a complex symbol has no arithmetic of its own: compute with x.real and x.imag"
+_PARTS = "a complex symbol has no arithmetic: compute with x.real and x.imag"
 _ARITHMETIC = (
     "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and", "or",
     "xor",

@@ -28,7 +28,7 @@ _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _REASONS = {
     1: "a command is out of bounds",
     2: "it cannot be opened ({})",
-    3: "it is no regular file",
+    3: "it is not a regular file",
     4: "it has {:,} bytes",
     5: "it was written at {} ns",
     6: "it cannot be read ({})",

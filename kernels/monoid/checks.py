@@ -36,8 +36,8 @@ def per_field(
     if not isinstance(given, Mapping):
         if len(fields) != 1:
             raise MonoidError(
-                f"{part} of monoid {monoid!r} is {given!r}, but there are "
-                f"{len(fields)} fields; give a mapping with {', '.join(fields)}"
+                f"{part} of monoid {monoid!r} is {given!r}, but the monoid has {len(fields)} "
+                f"fields; give a mapping with {', '.join(fields)}"
             )
         return MappingProxyType({next(iter(fields)): given})
     check_keys(monoid, part, given, fields)
@@ -104,7 +104,7 @@ def check_parts(monoid: str, lift: object, op: object, fields: Mapping[str, str]
         if (is_table(dtype) or dtype == COUNT) and ops[name] != "add":
             what = "a count" if dtype == COUNT else "a table"
             raise MonoidError(
-                f"field {name!r} of monoid {monoid!r} is {what}, whose op is 'add', not "
+                f"field {name!r} of monoid {monoid!r} is {what}, whose op must be 'add', not "
                 f"{ops[name]!r}"
             )
 
@@ -118,7 +118,7 @@ def _check_part(monoid: str, part: str, given: object) -> None:
         return
     wanted = "a function of symbols"
     wanted += " or a number" if part == "lift" else f", or one of {', '.join(COLLECTIVES)}"
-    text = "; OpenCL C text is not taken" if isinstance(given, str) else ""
+    text = "; OpenCL C text is not accepted" if isinstance(given, str) else ""
     raise MonoidError(
         f"{part} of monoid {monoid!r} is {given!r}; give {wanted}, as "
         f"{'lift=lambda x: x * x' if part == 'lift' else 'op=lambda a, b: a.s | b.s'}{text}"
@@ -135,8 +135,8 @@ def check_outline(monoid: Monoid) -> None:
         )
     if not 0 <= monoid.weights < monoid.inputs:
         raise MonoidError(
-            f"monoid {monoid.name!r} of {monoid.inputs} inputs has {monoid.weights!r} weights; the "
-            "first input is none"
+            f"monoid {monoid.name!r} of {monoid.inputs} inputs has {monoid.weights!r} weights; "
+            "the first input cannot be a weight"
         )
     if monoid.on_empty not in ("finish", "error"):
         raise MonoidError(
@@ -147,7 +147,7 @@ def check_outline(monoid: Monoid) -> None:
     check_types(monoid.name, "field", monoid.fields)
     exact = monoid.exact
     if exact is not None and (not isinstance(exact, type(monoid)) or exact.inputs != monoid.inputs):
-        raise MonoidError(f"exact of monoid {monoid.name!r} is no Monoid of as many inputs")
+        raise MonoidError(f"exact of monoid {monoid.name!r} must be a Monoid of as many inputs")
 
 
 def check_declared(monoid: Monoid) -> None:
@@ -198,8 +198,7 @@ def check_rules(
             _check_polynomial(monoid, name, lift[name])
         if is_table(dtype) and zero[name] != 0:
             raise MonoidError(
-                f"field {name!r} of monoid {monoid!r} is a table, whose zero is 0, not "
-                f"{zero[name]!r}"
+                f"zero of table {name!r} of monoid {monoid!r} must be 0, not {zero[name]!r}"
             )
         if dtype == COUNT:
             _check_count(monoid, name, zero[name], lift[name], op)
@@ -224,8 +223,8 @@ def _check_count(
     one = lift.op == "constant" and constant_value(lift) == 1
     if zero != 0 or not one:
         raise MonoidError(
-            f"field {name!r} of monoid {monoid!r} is a count, whose zero is 0 and whose lift is 1, "
-            f"not {zero!r} and {infix(lift)}"
+            f"field {name!r} of monoid {monoid!r} is a count, whose zero must be 0 and whose lift "
+            f"must be 1, not {zero!r} and {infix(lift)}"
         )
     trees = [(other, tree) for other, tree in op.items() if isinstance(tree, Node)]
     readers = [other for other, tree in trees if name in read_fields(tree)]
@@ -244,7 +243,9 @@ def read_fields(*trees: Node) -> set[str]:
 def check_accumulates(monoid: str, accumulates: tuple[Accumulate, ...]) -> None:
     """See that states have fields that begin somewhere."""
     if not all(isinstance(one, Accumulate) for one in accumulates):
-        raise MonoidError(f"accumulate of monoid {monoid!r} is no cf.Accumulate, nor several")
+        raise MonoidError(
+            f"accumulate of monoid {monoid!r} is {accumulates!r}; give a cf.Accumulate, or several"
+        )
     for one in accumulates:
         check_types(monoid, "state field", one.state)
         check_keys(monoid, "accumulate.start", one.start, one.state)
@@ -263,7 +264,7 @@ def check_states(
     if counts:
         raise MonoidError(
             f"accumulate.end of monoid {monoid!r} gives {counts}, which is a count that kernels "
-            "may not have; leave it out, or make it an int64"
+            "may not have; omit it, or make it an int64"
         )
     if len(set(ends)) < len(ends):
         raise MonoidError(f"accumulate.end of monoid {monoid!r} gives a field twice: {ends}")
@@ -293,6 +294,6 @@ def _check_state(monoid: str, state: StateTrees, ops: Mapping[str, str | Node]) 
         taken = ({name} | read_fields(tree)) & set(state.first)
         if taken:
             raise MonoidError(
-                f"accumulate.carry[{name!r}] of monoid {monoid!r} has to do with {sorted(taken)}, "
-                "which a first element sets, and there may be none; leave that to accumulate.end"
+                f"accumulate.carry[{name!r}] of monoid {monoid!r} uses {sorted(taken)}, which the "
+                "first element sets, but there may be no element; do that in accumulate.end"
             )

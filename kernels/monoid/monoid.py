@@ -199,7 +199,8 @@ class Monoid:
         if not isinstance(self.specialised, ForMixedInputs):
             raise MonoidError(
                 f"{self.quoted} reduces elements of one dtype, but no dtype holds both "
-                f"{' and '.join(map(str, dtypes))}: reduce it by itself, or cast one of them first"
+                f"{' and '.join(map(str, dtypes))}: reduce it separately, or cast one of them "
+                "first"
             )
         return self.specialised.make(dtypes).alike(self)
 

@@ -54,7 +54,7 @@ class SymbolFields:
         )
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"there is no field {name!r}; there are {', '.join(self.__dict__)}")
+        raise AttributeError(f"no field is called {name!r}; fields: {', '.join(self.__dict__)}")
 
 
 def first_kind(monoid: Monoid) -> np.dtype:
@@ -120,8 +120,8 @@ class _Trace:
             there = self._called("where", self._monoid.where, *elements)
             if maps and not (isinstance(there, Symbol) and maps[0].node in walk([there.node])):
                 raise self._error(
-                    "where takes no number of the map beside it, its last parameter; compare with "
-                    "it, as lambda x, y: x > y"
+                    "where ignores the map given with it: use its last parameter, as in "
+                    "lambda x, y: x > y"
                 )
             if not isinstance(there, (Symbol, bool, np.bool_)):
                 raise self._error(f"where gives {there!r}; give a condition, as lambda x: x > 0")
@@ -215,7 +215,7 @@ class _Trace:
 
     @staticmethod
     def _remedy(given: object) -> str:
-        return _TEXT if isinstance(given, str) else "which is no function of symbols"
+        return _TEXT if isinstance(given, str) else "which is not a function of symbols"
 
     @contextmanager
     def _errors(self, what: str) -> Iterator[None]:
@@ -238,7 +238,7 @@ class _Trace:
             raise self._error(f"{what} gives {given!r}; give a mapping of fields and expressions")
         unknown = set(given) - set(dtypes)
         if unknown:
-            raise self._error(f"{what} names {sorted(unknown)}; there are {', '.join(dtypes)}")
+            raise self._error(f"{what} names {sorted(unknown)}; the fields are {', '.join(dtypes)}")
         return self._trees(what, given, {name: dtypes[name] for name in given})
 
     def _trees(

@@ -34,8 +34,8 @@ class Loads:
         return replace(self, why={**self.why, **why})
 
 
-_LANES_OF_RUNS = "each of 8 lanes has a run of its own, so that none are put together in the end"
-STREAMS = "a CPU's work-item streams alone, like a thread"
+_LANES_OF_RUNS = "each of 8 lanes has its own run, so that no lanes are combined at the end"
+STREAMS = "a CPU's work-item streams by itself, like a thread"
 TURNED = Loads(local_size=1, lanes=8, width=8, unroll=4).because(
     local_size=STREAMS,
     lanes=_LANES_OF_RUNS,
@@ -45,7 +45,7 @@ TURNED = Loads(local_size=1, lanes=8, width=8, unroll=4).because(
 TURNED_LAST = Loads(local_size=1, lanes=8, width=8, unroll=1).because(
     local_size=STREAMS,
     lanes=_LANES_OF_RUNS,
-    unroll="runs are so long that what they are folded to is turned, not their elements",
+    unroll="runs are so long that their partials are turned, not their elements",
 )
 """Short runs by vectors of their own; what they are folded to is transposed at the end."""
 
@@ -152,7 +152,7 @@ class Tuning:
     def narrow(self) -> Tuning:
         """Return the tuning for columns that are no neighbours in memory."""
         columns = replace(self.columns, lanes=1, width=1).because(
-            lanes="columns are no neighbours in memory, or not where loads need them"
+            lanes="columns are not neighbours in memory, or not where loads need them"
         )
         return replace(self, columns=columns, tile=1)
 

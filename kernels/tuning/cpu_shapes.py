@@ -90,7 +90,7 @@ def _cpu_tuning(
 def _short_rows(accumulator: Accumulator) -> tuple[Loads | None, str]:
     """Return how a CPU reads short runs, None if as others; and why."""
     if accumulator.tables:
-        return None, "lanes that are runs have no tables of their own"
+        return None, "lanes that are runs have no separate tables"
     if not lanes_readable(accumulator):
         return None, "elements are made values one by one, not in vectors"
     return TURNED, "lanes that are runs need not be put together"
@@ -114,7 +114,7 @@ def _in_a_batch(accumulator: Accumulator, lanes: int) -> tuple[int, str]:
     if accumulator.exact:
         return _EXACT_BATCH, "exact sums look at several loads together"
     if accumulator.state_bytes > _SMALL_STATE_BYTES:
-        return 1, "there is more to do for each load than the loop costs"
+        return 1, "the work for each load costs more than the loop"
     loads = max(1, _BATCH_BYTES // (lanes * min(accumulator.itemsizes)))
     return loads, f"a loop costs nothing around {_BATCH_BYTES} bytes"
 
@@ -128,5 +128,5 @@ def _rows_of_columns(accumulator: Accumulator) -> tuple[int, int, str]:
     if accumulator.tables and not accumulator.exact:
         return 2, 2, "searches for bins take longer than to load states"
     if accumulator.exact or accumulator.state_bytes <= _SMALL_STATE_BYTES:
-        return 8, 8, "there is little to do for each row, so registers hold many"
-    return 2, 8, "there is much to do for each row, so registers hold few"
+        return 8, 8, "each row needs little work, so registers hold many"
+    return 2, 8, "each row needs much work, so registers hold few"

@@ -130,11 +130,11 @@ def _staged_rows(device: Device, accumulator: Accumulator) -> tuple[Loads | None
     if len(accumulator.stored) > 1 or accumulator.tables:
         return None, "runs of several inputs, or with tables, are not staged"
     if accumulator.exact or accumulator.state_bytes <= _STAGED_STATE_BYTES:
-        return None, "there is too little to do for each element for staging to pay"
+        return None, "each element needs too little work for staging to pay"
     if not lanes_readable(accumulator) or itemsize not in (2, 4):
         return None, "only plain elements of 2 or 4 bytes are staged"
     if size < _STAGED or size * (_STAGED + 1) * itemsize > device.local_bytes:
         return None, "local memory, or the largest work-group, is too small for it"
-    why = "there is much to do for each element: a group stages runs, an item folds each"
+    why = "each element needs much work: a group stages runs, an item folds each"
     loads = Loads(size, lanes=1, width=1, unroll=_STAGED)
     return loads.because(local_size=why, lanes=why, unroll="all that is staged is in flight"), why

@@ -82,20 +82,24 @@ def explained_by_key(
         if local.digits:
             where = "a table in local memory"
             if several > 1:
-                where = f"{several} tables in local memory, for each of which elements are read"
+                where = (
+                    f"{several} tables in local memory, and elements are read again for each table"
+                )
         each = tables.key_bytes(local.digits or tables.ordinary_digits)
-        why = f"{each} bytes for each of {keys:,} labels; there are {device.local_bytes:,} bytes"
+        why = (
+            f"{each} bytes for each of {keys:,} labels; the device has {device.local_bytes:,} bytes"
+        )
         yield Reason(f"by label: {_fields(accumulator, added)}", where, why)
     if not own:
         return
     alone = with_components(accumulator, own)
     splits = private_splits(device, tuning, alone.nbytes, keys, outputs)
-    why = "work-items cannot share what is neither counted, added up as integers, nor compared"
+    why = "work-items can share only counts, sums of integers and comparisons"
     if outputs > MOST_OUTPUTS:
         why = f"{outputs:,} outputs are more than {MOST_OUTPUTS}: each work-item has some of them"
     elif tuning.sharing == 1:
         why = "work-items are few"
-    items = f"{splits:,} work-items at most, each with accumulators of its own"
+    items = f"{splits:,} work-items at most, each with its own accumulators"
     each_has = f"{items}, for each output" if splits > 1 else "a work-item for each output"
     yield Reason(f"by label: {_fields(accumulator, own)}", each_has, why)
     if column_jobs(tuning, layout) is not None:

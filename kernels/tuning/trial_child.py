@@ -274,7 +274,7 @@ def _mismatch_of_choice(
     both = np.stack([ranks, np.minimum(ranks + 1, depth - 1)], axis=2)
     wanted = ordered[both, np.arange(outputs)[:, None, None]]
     same = np.array_equal(kept.chosen(ranks), wanted)
-    return "" if same else "elements of some ranks are others than NumPy's"
+    return "" if same else "elements of some ranks differ from NumPy's"
 
 
 def _folded(

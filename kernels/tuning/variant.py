@@ -26,7 +26,7 @@ class _Row(NamedTuple):
     """Why they stand in this order."""
 
 
-_ALONE = "a CPU's work-items stream alone, so that a group has nothing to put together"
+_ALONE = "a CPU's work-items stream by themselves, so that a group has nothing to put together"
 _TOGETHER = "built-ins put a group's work-items together without local memory, or with little"
 _TABLE = {
     "cpu": _Row(cpu_shapes, ("tree", "work_group", "sub_group"), _ALONE),
@@ -74,7 +74,7 @@ def tiers(device: Device, accumulator: Accumulator) -> Iterator[tuple[Tuning, ..
             yield _because(why, row.shapes(device, accumulator, variant))
         others.append(f"not {variant}: {against or 'no kernel of it works here'}")
     plainest = (row.shapes(device, accumulator, "tree")[0].plain(),)
-    yield _because("the simplest there is, since nothing else works here", plainest)
+    yield _because("the simplest one, because nothing else works here", plainest)
 
 
 def _because(why: str, shapes: Iterable[Tuning]) -> tuple[Tuning, ...]:
@@ -90,10 +90,10 @@ def forced(device: Device, accumulator: Accumulator, variant: str) -> tuple[Tuni
         If the device cannot do it; the message says what it lacks.
     """
     if variant not in VARIANTS:
-        raise DeviceError(f"no variant is called {variant!r}; there are: {', '.join(VARIANTS)}")
+        raise DeviceError(f"no variant is called {variant!r}; use one of: {', '.join(VARIANTS)}")
     if accumulator.in_order:
         return next(tiers(device, accumulator))
     reason = why_not(device, accumulator, variant)
     if reason:
         raise DeviceError(f"variant {variant!r} cannot be used on {device}: {reason}")
-    return _because("it was asked for", _TABLE[device.kind].shapes(device, accumulator, variant))
+    return _because("it was requested", _TABLE[device.kind].shapes(device, accumulator, variant))

@@ -36,7 +36,8 @@ def checked_security(address: str, role: Role, given: Security | None = None) ->
             get_address_host_port(address)
     except ValueError as error:
         raise PlanError(
-            f"{address!r} is no address of a scheduler ({error}): one is like tcp://10.0.0.1:8786"
+            f"{address!r} is not an address of a scheduler ({error}): write it like "
+            "tcp://10.0.0.1:8786"
         ) from error
     return security_for(address, scheme, role, given)
 
@@ -72,9 +73,11 @@ async def reach(
 
 def _remedy(address: str, error: Exception) -> str:
     if parse_address(address)[0] in ENCRYPTED:
-        return "is it one with TLS, and are both sides' certificates of one authority?"
+        return "does it use TLS, and are both certificates from one authority?"
     if isinstance(error, CommClosedError):
-        return "is it one, and without TLS? Others have addresses like tls://10.0.0.1:8786"
+        return (
+            "is it a scheduler, and without TLS? With TLS, addresses are like tls://10.0.0.1:8786"
+        )
     return "start one: dask scheduler"
 
 

@@ -75,8 +75,8 @@ def security_for(address: str, scheme: str, role: Role, given: Security | None =
     security = given or loaded or configured()
     if security.require_encryption and scheme not in (*ENCRYPTED, "inproc"):
         raise PlanError(
-            f"{address!r} is no address with encryption, which {_REQUIRED} or --tls-cert asks for: "
-            "one is like tls://10.0.0.1:8786"
+            f"{address!r} is not an encrypted address, which {_REQUIRED} or --tls-cert requires: "
+            "write it like tls://10.0.0.1:8786"
         )
     if scheme in ENCRYPTED or security.require_encryption:
         check(security, role, f"for {address!r}")
@@ -210,7 +210,7 @@ def _temporary() -> Security:
     except ImportError as error:
         raise PlanError(
             "temporary TLS certificates need another package: pip install cryptography; or "
-            f"configure certificates of yours ({_TLS}.ca-file and so on)"
+            f"configure your own certificates ({_TLS}.ca-file and so on)"
         ) from error
     return made
 
@@ -244,7 +244,9 @@ def tls_words(error: BaseException) -> str | None:
         if isinstance(at, ssl.SSLCertVerificationError):
             return f"its TLS certificate is refused: {at.verify_message}"
         if isinstance(at, ssl.SSLEOFError):  # its alert may come too late
-            return "it ended the connection, as one does that refuses this side's TLS certificate"
+            return (
+                "it ended the connection, as a server does that refuses this side's TLS certificate"
+            )
         if isinstance(at, ssl.SSLError):
             _, alert, said = _words(at).rpartition(" alert ")
             return f"it refuses this side's TLS certificate: {said}" if alert else f"TLS: {said}"

@@ -187,8 +187,8 @@ def _how_it_died(nanny: DeviceNanny) -> str:
     told = "its process " + ("ended" if code is None else ending(code)) + " as it started"
     if code == 1:  # Python's, of what it does not catch
         told += (
-            "; it wrote to standard error why (a script that starts a cluster is a file, and does "
-            "so under if __name__ == '__main__':)"
+            "; it wrote the reason to standard error (a script that starts a cluster is a file, "
+            "and does so under if __name__ == '__main__':)"
         )
     return told
 

@@ -87,7 +87,7 @@ class WorkersWatch:
         reached: Any = self._client.scheduler
         return (
             f"the scheduler at {reached.address} has not answered for {seconds:.0f} s: it "
-            "is stopped or its host has gone; see that it runs, and start this again"
+            "stopped, or its host is down; check that it runs, and start this again"
         )
 
     def _removed(self, worker: str, reason: str) -> bool:
@@ -106,6 +106,6 @@ class WorkersWatch:
 
 def _stopped(worker: str, seconds: float) -> str:
     return (
-        f"worker {worker} is stopped, or its host has gone: it was not heard for {seconds:.0f} s, "
+        f"worker {worker} stopped, or its host is down: it was not heard for {seconds:.0f} s, "
         "while others were; they do its work"
     )

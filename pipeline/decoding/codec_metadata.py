@@ -125,8 +125,8 @@ def refuse_code(array: Any, name: str) -> None:
     for codec in names_at_any_depth(array.metadata.to_dict()):
         if codec in _CODE:
             raise SourceError(
-                f"{name}: its codec {codec!r} runs code that is stored in it: it is not decoded; "
-                "whoever trusts it can write it anew with another codec"
+                f"{name}: its codec {codec!r} runs code stored in the array, so chunkfold does "
+                "not decode it; if you trust it, write the array again with another codec"
             )
 
 
@@ -144,9 +144,9 @@ def why_not_decoded(array: Any) -> str:
     if strange := [one for one in codecs if one not in _DATA | _TEXTS]:
         return f"its codec {strange[0]!r} is not known to decode to data only"
     if not (kind_of(dtype) in _NUMBERS or dtype.kind in _TEXT_KINDS):
-        return f"its dtype {shown} is neither numeric, nor a time, nor text"
+        return f"its dtype {shown} is not numeric, a time or text"
     if len(texts) > (dtype.kind in _TEXT_KINDS) or (dtype.kind in "OT" and not texts):
-        return f"its dtype {shown} does not go with the codecs {', '.join(codecs)}"
+        return f"its dtype {shown} does not fit the codecs {', '.join(codecs)}"
     odd = next((made for made in _dtypes_of(stored) if _holds_objects(made)), None)
     return f"one of its codecs makes {odd!r}" if odd else ""
 

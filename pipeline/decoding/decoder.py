@@ -42,7 +42,7 @@ class Decoder:
         if self.chain:
             if span[1] > (most := most_stored(self.nbytes)):
                 raise ValueError(
-                    f"it has {span[1]:,} bytes, more than {most:,}: it is no such chunk"
+                    f"it has {span[1]:,} bytes, more than {most:,}: it cannot be this chunk"
                 )
             self.undo(stored.read(span), source, target)
             return

@@ -46,7 +46,7 @@ class Shards:
         """
         at, nbytes = self.index_span
         if shard.size < nbytes:
-            raise ValueError(f"it has {shard.size:,} bytes, but its index alone {nbytes:,}")
+            raise ValueError(f"it has {shard.size:,} bytes, but its index needs {nbytes:,}")
         index = np.empty(16 * math.prod(self.shape), np.uint8)
         undo(self.chain, shard.read((shard.size - nbytes if at else 0, nbytes)), index)
         return index.view("<u8").reshape(*self.shape, 2)

@@ -112,7 +112,7 @@ def _groups(
         task = tasks[(below, *places, n)]
         (one, *_) = called_in(getattr(task, "func", None) or task[0])
         if one.function.__name__ != _AGGREGATE or one.options.get("expected_groups") is None:
-            raise NotTakenError("its groups are found as it is computed")
+            raise NotTakenError("its groups are known only when it is computed")
         found.append(np.asarray(one.options["expected_groups"]))
     return found
 

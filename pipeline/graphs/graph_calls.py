@@ -131,7 +131,7 @@ def blocks_of(graph: HighLevelGraph, name: str) -> tuple[int, ...]:
         key[1:] for key in layer.get_output_keys() if isinstance(key, tuple) and key[0] == name
     ]
     if not places or not all(isinstance(n, (int, np.integer)) for n in places[0]):
-        raise NotTakenError("it is no array of chunks")
+        raise NotTakenError("it is not an array of chunks")
     most = tuple(max(along) + 1 for along in zip(*places, strict=True))
     if len(places) != np.prod(most, dtype=int):
         raise NotTakenError("only some of its chunks are wanted")

@@ -62,7 +62,7 @@ class GraphReduction:
         """
         values = np.asarray(getattr(answer, "values", answer))
         if values.dtype.kind == "i" and str(self.op).startswith("arg") and np.any(values < 0):
-            raise NotTakenError("all elements of a result are NaN, of which Dask says so")
+            raise NotTakenError("all elements of a result are NaN, and Dask warns of that")
         if values.dtype != self.dtype:
             if not np.can_cast(values.dtype, self.dtype, "same_kind"):
                 raise NotTakenError(f"its results are {self.dtype}, not {values.dtype}")

@@ -126,7 +126,7 @@ def refuse_dtype(dtype: np.dtype) -> None:
 def _refuse_small(chunks: Chunks, dtype: np.dtype) -> None:
     nbytes, least = math.prod(map(sum, chunks)) * dtype.itemsize, accelerate_bytes()
     if nbytes < least:
-        raise NotTakenError(f"it reads {nbytes:,} bytes, and fewer than {least:,} are Dask's")
+        raise NotTakenError(f"it reads {nbytes:,} bytes, and Dask keeps those below {least:,}")
 
 
 def _reads(graph: HighLevelGraph, name: str) -> bool:

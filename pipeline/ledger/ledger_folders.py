@@ -75,7 +75,7 @@ class LocalFolder:
             if there and not folder:
                 raise LedgerError(f"{path} is a file, and a ledger is a folder: name another place")
             if not create and not folder:
-                raise LedgerError(f"{path} is no ledger: there is no such folder")
+                raise LedgerError(f"{path} is not a ledger: the folder does not exist")
             self._path = self._usable(path, make=False)
         except UntrustedError as error:
             raise LedgerError(
@@ -202,7 +202,7 @@ def _refuse_zarr(folder: Path) -> None:
     around = array_around(folder)
     if zarr_node(folder) is not None or around is not None:
         what = "a Zarr" if around is None else f"in the Zarr array {around}"
-        raise LedgerError(f"the ledger {folder} is {what}: give a folder of its own")
+        raise LedgerError(f"the ledger {folder} is {what}: give a separate folder")
 
 
 def folder_at(place: str, *, trusted: bool, create: bool) -> Folder:
@@ -230,7 +230,9 @@ def folder_at(place: str, *, trusted: bool, create: bool) -> Folder:
         try:
             local = Path(path).expanduser() if url is None else Path(path)
         except RuntimeError as error:
-            raise LedgerError(f"the ledger {place} names nobody's folder: {error}") from None
+            raise LedgerError(
+                f"the ledger {place} names the folder of an unknown user: {error}"
+            ) from None
         if create:
             _refuse_zarr(local)
         return LocalFolder(local, trusted=trusted, create=create)

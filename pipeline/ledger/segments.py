@@ -225,7 +225,9 @@ def header_bytes(head: bytes, whole: int) -> int:
     """
     size = int.from_bytes(head[:HEAD_BYTES], "little")
     if len(head) < HEAD_BYTES or not 0 < size <= min(MOST_HEADER_BYTES, whole - HEAD_BYTES):
-        raise DamagedError(f"it is no segment: its header would have {size:,} bytes of {whole:,}")
+        raise DamagedError(
+            f"it is not a segment: its header would have {size:,} bytes of {whole:,}"
+        )
     return HEAD_BYTES + size
 
 

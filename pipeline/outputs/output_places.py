@@ -49,8 +49,8 @@ def refuse_origins(out: str | Path | None, origins: Iterable[str]) -> None:
         places = _places(origin)
         if _overlap(targets, places):
             raise PlanError(
-                f"output {out_text(out)} and source {out_text(origin)} are one or in each other; "
-                "write it elsewhere"
+                f"output {out_text(out)} and source {out_text(origin)} are the same, or one is "
+                "inside the other; write it elsewhere"
             )
         if replaces and any(one.parent in place.parents for one in targets for place in places):
             raise PlanError(
@@ -71,8 +71,8 @@ def refuse_overlaps(*outs: str | os.PathLike[str] | None) -> None:
     for (one, own), (other, others) in itertools.combinations(given, 2):
         if _overlap(own, others):
             raise PlanError(
-                f"outputs {out_text(one)} and {out_text(other)} are one or in each other: "
-                "give each a name of its own"
+                f"outputs {out_text(one)} and {out_text(other)} are the same, or one is inside "
+                "the other: give each its own name"
             )
 
 

@@ -89,16 +89,18 @@ def check_writable(out: str | Path, *, overwrite: bool = False) -> None:
     if not named or path.name == ".." or "\0" in str(out):
         raise PlanError(f"output {str(out)!r} names no file: a name has 1 to {_MOST_NAME} bytes")
     if re.match(r"\w+:/", str(path)):
-        raise PlanError(f"output {path} is a URL; this one is to be a local file or folder")
+        raise PlanError(f"output {path} is a URL; this output must be a local file or folder")
     refuse_parts_of_zarr(path)
     clear_staging(path, kept=True)
     if os.path.lexists(path):
         if not overwrite:
             raise PlanError(f"output {path} {EXISTS}")
         if path.is_dir() and not (format_of(path) == ".zarr" and _may_go(path)):
-            raise PlanError(f"output {path} is a folder, but no Zarr: only a Zarr is overwritten")
+            raise PlanError(
+                f"output {path} is a folder, but not a Zarr: only a Zarr is overwritten"
+            )
         if not path.is_dir() and not path.is_file() and not path.is_symlink():
-            raise PlanError(f"output {path} is neither a file nor a Zarr: it is not overwritten")
+            raise PlanError(f"output {path} is not a file or a Zarr: it is not overwritten")
     if not path.parent.is_dir():
         what = "is not a folder" if path.parent.exists() else "does not exist: make that folder"
         raise PlanError(f"output {path} cannot be written: {path.parent} {what}")

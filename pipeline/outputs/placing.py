@@ -33,7 +33,7 @@ def put(made: Path, path: Path, *, overwrite: bool) -> None:
         aside = os.path.lexists(path) and (path.is_dir() or made.is_dir())
         move(made, path, before_of(made.parent, path) if aside else None)
     elif not _put_new(made, path):
-        raise PlanError(f"output {path} came meanwhile: it is not overwritten")
+        raise PlanError(f"output {path} was created meanwhile: it is not overwritten")
 
 
 def _put_new(made: Path, path: Path) -> bool:

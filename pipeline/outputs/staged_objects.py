@@ -116,7 +116,7 @@ class StagedObjects:
         name = self.label
         if (there := objects_below(self._store, name)) and not overwrite:
             told = shown_address(self.out)
-            raise PlanError(f"output {told} came meanwhile: it is not overwritten")
+            raise PlanError(f"output {told} was created meanwhile: it is not overwritten")
         obstore.put(self._store, f"{self._own}/{PLACING}", b"")
         self.placing = True
         _delete(self._store, there, first=f"{name}/{ROOT}")
@@ -173,8 +173,8 @@ def _said(out: str) -> Iterator[None]:
 
 def _taken(out: str) -> BusyError:
     return BusyError(
-        f"output {shown_address(out)}: another run makes it now, and went on with what this one "
-        "wrote, or removed it: wait for that one"
+        f"output {shown_address(out)}: another run writes it now, and used or removed what this "
+        "run wrote: wait for that run"
     )
 
 

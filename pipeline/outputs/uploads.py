@@ -32,7 +32,7 @@ def opened_folder(out: str) -> tuple[Any, str]:
     folder, _, name = rest.rstrip("/").rpartition("/")
     if scheme.lower() not in LISTED:
         known = ", ".join(f"{one}://" for one in LISTED)
-        raise PlanError(f"output {shown_address(out)}: outputs are local, or of {known}")
+        raise PlanError(f"output {shown_address(out)}: outputs must be local, or of {known}")
     if not folder:
         raise PlanError(
             f"output {shown_address(out)} names no object: add a path after {shown_address(out)}"

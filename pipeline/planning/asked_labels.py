@@ -104,7 +104,7 @@ def each_of(what: str, given: Any, count: int) -> list[Any]:
     listed = isinstance(given, Sequence) and not isinstance(given, str)
     if not listed or isinstance(given, Mapping) or len(given) != count:
         raise PlanError(
-            f"{what} is {given!r}, but there are {count} labels: give one for each, or None, as "
+            f"{what} is {given!r}, but {count} labels are given: give one for each, or None, as "
             f"{what}=({', '.join(['None'] * (count - 1))}, ...)"
         )
     return list(given)
@@ -144,7 +144,7 @@ def labels_of(dataset: xarray.Dataset, given: dict[str, Any]) -> DatasetLabels:
     axes = each_of("by_axis", given.pop("by_axis", None), len(by))
     groups = each_of("groups", given.pop("groups", None), len(by))
     if not by and [one for one in (*axes, *groups) if one is not None]:
-        raise PlanError("by_axis or groups is given, but there are no labels: give them with by=")
+        raise PlanError("by_axis or groups is given, but no labels are given: give them with by=")
     resample = given.pop("resample", None) or {}
     for dim in resample:
         if dim not in dataset.dims:

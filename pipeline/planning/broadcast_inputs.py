@@ -95,7 +95,7 @@ def weights_of(
     """
     broadcast = _broadcast(given, "weights", source, chosen, options)
     if broadcast.values.dtype.kind not in "biuf":
-        raise PlanError(f"{broadcast.name} are {broadcast.values.dtype}; weights are numbers")
+        raise PlanError(f"{broadcast.name} are {broadcast.values.dtype}; weights must be numbers")
     return broadcast
 
 
@@ -148,7 +148,7 @@ def mask_of(
     if told := next(filter(reads_map, conditions), None):
         raise PlanError(
             f"{broadcast.name} is {broadcast.values.dtype}, but the condition {told!r} compares "
-            "with its numbers: give a map of numbers, or leave y out"
+            "with its numbers: give a map of numbers, or omit y"
         )
     if broadcast.values.dtype.kind != "b":
         raise PlanError(
@@ -175,8 +175,8 @@ def weighted(monoid: Monoid) -> Monoid:
     plain = monoid.name.removeprefix("nan")
     if plain not in WEIGHTED or not is_known(monoid):
         raise PlanError(
-            f"{monoid.quoted} takes no weights; {', '.join(WEIGHTED)}, histogram and quantiles do, "
-            "and monoids of yours that declare an input for them"
+            f"{monoid.quoted} takes no weights; {', '.join(WEIGHTED)}, histogram and quantiles "
+            "do, and your own monoids that declare an input for them"
         )
     found = as_monoid(f"weighted_{plain}").called(monoid.name)
     return found.skipping() if monoid.skipna else found
@@ -222,7 +222,7 @@ def _opened(
         remedy = (
             "give it as a second source, with an op of two inputs such as 'weighted_mean'"
             if what == "weights"
-            else "give one with fewer axes, or what it was made of: a condition ('x > 300'), or a "
+            else "give one with fewer axes, or the way it was made: a condition ('x > 300'), or a "
             "condition and a map of thresholds, as where=('x > y', map)"
         )
         raise PlanError(

@@ -91,9 +91,9 @@ def refuse_nothing(data: Named, chosen: Sequence[Axis], selection: Selection) ->
         size = axis.cells.size
         if size and not axis.length:
             raise PlanError(
-                f"{data.name}: selection {selection_text(entry)!r} takes nothing of axis "
+                f"{data.name}: selection {selection_text(entry)!r} selects nothing of axis "
                 f"{n if name is None else repr(name)}, whose positions run from 0 to {size - 1}; "
-                "where nothing is wanted: allow_empty=True"
+                "allow_empty=True allows an empty selection"
             )
 
 
@@ -109,8 +109,8 @@ def positions(
     parts = [key for key in sel if key not in names and "." in key]
     if options.sel_method is not None and len(parts) == len(sel):
         raise PlanError(
-            f"sel_method is {options.sel_method!r}, but {sel_text(sel)} are parts of dates, of "
-            "which none is near another: leave it out"
+            f"sel_method is {options.sel_method!r}, but {sel_text(sel)} are parts of dates, which "
+            "have no nearest one: omit it"
         )
     for dim in (key for key in sel if key not in parts):
         found[dim] = _by_values(options, data, names, coordinate, dim)
@@ -123,7 +123,7 @@ def positions(
         if there.size and not kept.size and (not before.ndim or not options.allow_empty):
             told = sel_text({one: sel[one] for one in along[dim]})
             raise PlanError(
-                f"{data.name}: {told} selects nothing of {dim!r}: no place meets all of it"
+                f"{data.name}: {told} selects nothing of {dim!r}: no position meets all conditions"
             )
         found[dim] = int(before) if not before.ndim else index_of(as_range(kept))
     return found
@@ -140,14 +140,15 @@ def _by_values(
             f"{dim!r} by selection='1:3'"
         )
     if names.count(dim) != 1:
-        raise PlanError(f"{data.name} has no axis {dim!r} of its own; {instead(dim, names)}")
+        count = f"{names.count(dim)} axes" if dim in names else "no axis"
+        raise PlanError(f"{data.name} has {count} {dim!r}; {instead(dim, names)}")
     found = coordinate(dim)
     if found is None:
         others = [repr(name) for name in names if name != dim and coordinate(name) is not None]
-        have = f", but {', '.join(others)} have" if others else ", nor has any other"
+        have = f", but {', '.join(others)} have" if others else ", and no other axis has one"
         raise PlanError(
-            f"{data.name}: axis {dim!r} has no coordinate{have}: select of it by positions, "
-            "with selection"
+            f"{data.name}: axis {dim!r} has no coordinate{have}: select by positions, with "
+            "selection"
         )
     places = positions_of(found, label, data.name, options.sel_method, options.sel_tolerance)
     if found.size and not options.allow_empty and not np.size(np.arange(found.size)[places]):
@@ -172,8 +173,8 @@ def _by_part(
     dim = times.dims[0] if len(times.dims) == 1 else None
     if dim is None or names.count(dim) != 1:
         raise PlanError(
-            f"{said}: a selection is along one axis of its own, but {name!r} has "
-            f"{', '.join(map(str, times.dims)) or 'none'}: give a mask of it with where="
+            f"{said}: a selection needs a coordinate along one axis, but {name!r} has "
+            f"{', '.join(map(str, times.dims)) or 'none'}: give a mask made of it with where="
         )
     found = date_part(times, part, f"{said}: {name!r}")
     there = places_of_part(found, part, label, said, may_lack=options.allow_empty)

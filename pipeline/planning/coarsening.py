@@ -38,17 +38,17 @@ def check_windows(coarsen: Any, boundary: Any) -> None:
     if not isinstance(boundary, (str, Mapping)):
         known = ", ".join(map(repr, BOUNDARIES))
         raise PlanError(
-            f"boundary is {reprlib.repr(boundary)}; there are: {known}, or one by each axis's name"
+            f"boundary is {reprlib.repr(boundary)}; use one of: {known}, or one by each axis's name"
         )
     if coarsen is None:
         if boundary != BOUNDARIES[0]:
             raise PlanError(
-                f"boundary is {boundary!r}, but there are no windows: give them with coarsen="
+                f"boundary is {boundary!r}, but no windows are given: give them with coarsen="
             )
         return
     if not isinstance(coarsen, Mapping) or not coarsen:
         raise PlanError(
-            f"coarsen is {reprlib.repr(coarsen)}; give the elements of a window by the axis, as in "
+            f"coarsen is {reprlib.repr(coarsen)}; give the size of a window for each axis, as in "
             "coarsen={'y': 2, 'x': 2}"
         )
     for axis, window in coarsen.items():
@@ -60,9 +60,9 @@ def check_windows(coarsen: Any, boundary: Any) -> None:
     each = boundary.items() if isinstance(boundary, Mapping) else [("", boundary)]
     for axis, one in each:
         if isinstance(boundary, Mapping) and axis not in coarsen:
-            raise PlanError(f"boundary names axis {axis!r}, of which coarsen has no window")
+            raise PlanError(f"boundary names axis {axis!r}, for which coarsen has no window")
         if not isinstance(one, str) or one not in BOUNDARIES:
-            raise PlanError(f"boundary is {one!r}; there are: {', '.join(map(repr, BOUNDARIES))}")
+            raise PlanError(f"boundary is {one!r}; use one of: {', '.join(map(repr, BOUNDARIES))}")
 
 
 def coarsened(
@@ -115,9 +115,9 @@ def _windowed(axis: Axis, window: int, boundary: str, told: str) -> Axis:
     left = axis.length % window
     if left and boundary == "exact":
         raise PlanError(
-            f"{told} has {axis.length:,} elements selected, which is no multiple of its windows "
-            f"of {window:,}: boundary='trim' leaves the last {left:,} out, boundary='pad' makes a "
-            "shorter window of them"
+            f"{told} has {axis.length:,} elements selected, which is not a multiple of its "
+            f"windows of {window:,}: boundary='trim' omits the last {left:,}, boundary='pad' "
+            "makes a shorter window of them"
         )
     length = axis.length - left if boundary == "trim" else axis.length
     if length < axis.length:

@@ -126,7 +126,7 @@ def _why_host(sources: Sequence[Source], terms: Terms) -> str:
     for source in sources:
         codecs = source.device_codecs
         if codecs is not None and codecs.needs_float64 and not terms.fp64:
-            return f"a device has no float64, in which {source.name} was scaled"
+            return f"{source.name} was scaled in float64, which a device lacks"
     return _why_unknown(sources)
 
 
@@ -135,7 +135,7 @@ def _why_unknown(sources: Sequence[Source]) -> str:
     known = ", ".join(CODECS)
     return next(
         (
-            f"{source.name} is no Zarr array of {known} chunks, or has other filters"
+            f"{source.name} is not a Zarr array of {known} chunks, or has other filters"
             for source in sources
             if source.device_codecs is None and not source.as_it_is
         ),

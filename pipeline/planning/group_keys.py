@@ -79,7 +79,7 @@ class Keys:
         count = math.prod(counts)
         if count * len(labels) >= 1 << 31:
             told = " x ".join(f"{one:,}" for one in counts)
-            raise PlanError(f"labels make {told} groups, of which no device counts so many")
+            raise PlanError(f"labels make {told} groups, more than any device can count")
         held: list[tuple[LabelCodes, int]] = []
         for one, stride in zip(labels, c_strides(counts), strict=True):
             # Neighbours of which one has all axes of the other take no more room as one.

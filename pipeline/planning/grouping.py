@@ -189,18 +189,19 @@ def _own(
     (one, *others) = asked
     if others:
         raise PlanError(
-            f"{source.name}: bins of its own elements are the only label, but there are "
-            f"{len(asked)}: give the others by themselves, or what bins are of (of=)"
+            f"{source.name}: bins of its own elements must be the only label, but {len(asked)} "
+            "are given: give the other labels separately, or give the bins an array (of=)"
         )
     for name, value in (("by_axis", one.by_axis), ("groups", one.groups)):
         if value is not None:
             raise PlanError(
                 f"{name} is {value!r}, but bins of the elements themselves have all of their "
-                "axes, and their spans are the groups: leave it out"
+                "axes, and their spans are the groups: omit it"
             )
     if not reduced:
         raise PlanError(
-            f"{source.name}: groups are made of what is reduced, but no axis is: name one in axis="
+            f"{source.name}: groups are made along reduced axes, but no axis is reduced: name one "
+            "in axis="
         )
     alive = tuple(n for n in reduced if not chosen[n].dropped)
     intervals = Intervals(one.by.edges, one.by.right)
@@ -248,7 +249,7 @@ def _apart(labels: Sequence[GroupsOfLabel]) -> tuple[GroupsOfLabel, ...]:
     if twice is not None:
         both = " and ".join(one.name for one in made if one.axis == twice)
         raise PlanError(
-            f"the labels {both} are both called {twice!r}, which two axes of results cannot be: "
-            "give one of them under another name, as a DataArray's rename does"
+            f"the labels {both} are both called {twice!r}, but two axes of results cannot have "
+            "the same name: rename one of them, as with DataArray.rename"
         )
     return tuple(made)

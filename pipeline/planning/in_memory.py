@@ -90,7 +90,7 @@ def refuse_much_between_reads(request: Request) -> None:
         nbytes *= request.chosen[axis].length
     if nbytes > MOST_BYTES:
         raise PlanError(
-            f"{', '.join(several)} of {request.name} is read several times, and what workers "
-            f"keep between reads is {size_text(nbytes)}, more than {size_text(MOST_BYTES)}: "
-            "select less at a time"
+            f"{', '.join(several)} of {request.name} is read several times, and workers would "
+            f"keep {size_text(nbytes)} between reads, more than {size_text(MOST_BYTES)}: select "
+            "less at a time"
         )

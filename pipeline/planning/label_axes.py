@@ -69,7 +69,7 @@ def _by_names(given: GivenLabels, source: Named) -> Sequence[int | None]:
     if known and any(given.shape[n] != 1 for n in foreign):
         raise PlanError(
             f"{given.name}: labels have axes {', '.join(map(str, dims))}, of which {source.name} "
-            f"has {', '.join(known)} alone: say with by_axis= which axes they are along"
+            f"has only {', '.join(known)}: say with by_axis= which axes they are along"
         )
     if not known or any(names.count(dim) > 1 for dim in known):
         return []
@@ -114,7 +114,7 @@ def _by_extents(given: GivenLabels, source: Named, reduced: set[int]) -> Sequenc
     found = "several of its axes have" if usable else "none of its axes have"
     raise PlanError(
         f"{given.name}: labels have shape {given.shape}, and {source.name} has {source.shape}: "
-        f"{found} this shape; name those that are meant with by_axis="
+        f"{found} this shape; name the right ones with by_axis="
     )
 
 
@@ -135,7 +135,7 @@ def _refuse_kept(
         verb = "is" if len(kept) == 1 else "are"
         raise PlanError(
             f"{given.name}: labels are along {_axes_text(source, along)} of {source.name}, but "
-            f"{_axes_text(source, kept)} {verb} not reduced: groups are made of what is reduced, "
+            f"{_axes_text(source, kept)} {verb} not reduced: groups are made along reduced axes, "
             f"so name {'it' if len(kept) == 1 else 'them'} in axis= too"
         )
 

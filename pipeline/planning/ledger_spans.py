@@ -200,22 +200,22 @@ def _refuse_unkept(request: Request, listings: Sequence[Listing | None], terms: 
     if rounding:
         raise UnfitForLedgerError(
             f"{', '.join(rounding)}: rounded in every operation, so that its last bits depend on "
-            "what a ledger has: leave the ledger out, or ask it in a run of its own"
+            "the content of a ledger: omit the ledger, or compute it in a separate run"
         )
     untimed = _UNTIMED if request.options.ledger_verify == "listing" else ""
     for source, listing in zip(request.sources, listings, strict=True):
         region = [slice(0, size) for size in source.shape]
         if listing is None or listing.modified is None or not stored_identity(source, region):
             raise UnfitForLedgerError(
-                f"{source.name}: a ledger takes Zarr arrays in folders and object stores, whose "
-                "chunks can be listed with the times when they were written; several as one if "
-                f"their chunks make one grid. This one is {source.kind}, and tells none: leave "
-                f"the ledger out{untimed if source.remote else ''}"
+                f"{source.name}: a ledger needs chunks that can be listed with their modification "
+                "times: Zarr arrays in folders or object stores (several as one if their chunks "
+                f"form one grid). This source is {source.kind} and has no such times: omit the "
+                f"ledger{untimed if source.remote else ''}"
             )
         if listing.contents is None and (listing.sizes > 0)[listing.modified <= 0].any():
             raise UnfitForLedgerError(
-                f"{source.name}: its store does not tell when chunks were written: leave the "
-                f"ledger out{untimed}"
+                f"{source.name}: its store does not say when chunks were written: omit the "
+                f"ledger{untimed}"
             )
 
 

@@ -32,13 +32,13 @@ def statistics_of(request: Request) -> Request:
     """
     if len(request.sources) > 1:
         raise PlanError(
-            f"ledger_statistics are of one array, but {request.name} are "
-            f"{len(request.sources)}: leave them out"
+            f"ledger_statistics take one array, but {request.name} are {len(request.sources)}: "
+            "omit them"
         )
     if any(axis.window for axis in request.chosen):
         raise PlanError(
-            "ledger_statistics are of whole chunks, but coarsen cuts these by its windows: leave "
-            "one of them out"
+            "ledger_statistics need whole chunks, but coarsen cuts them into its windows: omit "
+            "one of them"
         )
     asked = of_all_elements(request, *defined_statistics(request), skipna=True)
     return replace(asked, question=NAME, questions=request.questions)

@@ -76,8 +76,8 @@ def refuse_missing(
     for whole, listed in zip(sources, listings, strict=True):
         if not whole.tells_missing(listed=listed is not None):
             raise PlanError(
-                f"{whole.name}: on_missing_chunk='stop' cannot be kept, for nothing tells which of "
-                "its chunks are stored: leave it out"
+                f"{whole.name}: on_missing_chunk='stop' is impossible, because this source cannot "
+                "say which chunks are stored: omit it"
             )
         for source, listing, axes in _apart(whole, listed, chosen):
             if listing is None:

@@ -94,7 +94,7 @@ def _check_flag(name: str, given: Any) -> Any:
 
 def _check_one_of(name: str, given: Any, allowed: Sequence[str]) -> Any:
     if not isinstance(given, str) or given not in allowed:
-        raise PlanError(f"{name} is {given!r}; there are: {', '.join(map(repr, allowed))}")
+        raise PlanError(f"{name} is {given!r}; use one of: {', '.join(map(repr, allowed))}")
     return given
 
 
@@ -159,7 +159,9 @@ def check_names(names: Sequence[str]) -> None:
         raise PlanError("no reduction was named; give one, as in op='sum', or several in a list")
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise PlanError(f"results go by name, but {', '.join(twice)} is named more than once")
+        raise PlanError(
+            f"results are named after reductions, but {', '.join(twice)} is named more than once"
+        )
 
 
 def memory_bytes(memory: Any) -> int:
@@ -225,7 +227,7 @@ def refuse_initial(initial: Any, monoids: Sequence[Monoid]) -> None:
         weighed = ", not where elements are weighed" if any(m.weights for m in monoids) else ""
         raise PlanError(
             f"initial is {reprlib.repr(initial)}, but {', '.join(others)} has none; sum, prod, "
-            f"min, max and minmax do{weighed}: leave it out"
+            f"min, max and minmax do{weighed}: omit it"
         )
 
 
@@ -233,15 +235,15 @@ def refuse_ddof(ddof: float, monoids: Sequence[Monoid]) -> None:
     """Refuse it where no reduction takes it, as far as is known."""
     if ddof and all(m.name in CATALOGUE and m.name not in _WITH_DDOF for m in monoids):
         named = ", ".join(monoid.as_written for monoid in monoids)
-        raise PlanError(f"ddof is {ddof}, but {named} has none; var and std do: leave it out")
+        raise PlanError(f"ddof is {ddof}, but {named} has none; var and std do: omit it")
 
 
 def refuse_windows(windows: Any, labels: str) -> None:
     """Refuse windows beside labels, which an option names."""
     if windows is not None and labels:
         raise PlanError(
-            f"coarsen= and {labels}= do not go together: groups by labels can be windows, as in "
-            f"by=np.arange(n) // 2; or coarsen what comes of {labels}="
+            f"coarsen= and {labels}= cannot be combined: groups by labels can be windows, as in "
+            f"by=np.arange(n) // 2; or coarsen the result of {labels}="
         )
 
 

@@ -107,26 +107,26 @@ class Options(OptionTable):
         check_sel(self.sel, self.sel_method, self.sel_tolerance)
         for name in ("by_axis", "groups") if self.by is None else ():
             if (value := getattr(self, name)) is not None:
-                raise PlanError(f"{name} is {value!r}, but there are no labels: give them with by=")
+                raise PlanError(f"{name} is {value!r}, but no labels are given: give them with by=")
         if sum(not is_condition(one) for one in self._wheres) > 1:
             raise PlanError("where has several masks: give one, as where=land & near")
         if self.mask is None and (told := next(filter(reads_map, self.conditions), None)):
             raise PlanError(
-                f"the condition {told!r} compares with y, a map of numbers, but there is none: "
+                f"the condition {told!r} compares with y, a map of numbers, but no map is given: "
                 "give both, as where=('x > y', map)"
             )
         if self.tendency is not None and self.weights is not None:
-            raise PlanError("tendency takes no weights: leave one of them out")
+            raise PlanError("tendency takes no weights: omit one of them")
         check_names(self.names)
         refuse_ddof(self.ddof, self.monoids)
         if self.ledger is not None and not self.exact:
             raise PlanError(
                 "mode is 'fast', whose partials depend on the device, but a ledger keeps exact "
-                "ones: leave the ledger out, or give mode='exact'"
+                "ones: omit the ledger, or give mode='exact'"
             )
         if self.ledger_statistics and self.ledger is None:
             raise PlanError(
-                "ledger_statistics is True, but there is no ledger: give ledger=, or leave it out"
+                "ledger_statistics is True, but no ledger is given: give ledger=, or omit it"
             )
         if self.initial is not None:
             refuse_initial(self.initial, self.monoids)
@@ -253,7 +253,7 @@ def refuse_unknown(keywords: Keywords) -> None:
         if name not in Keywords.__annotations__:
             near = nearest_option(name)
             raise TypeError(
-                f"there is no option {name!r}; there are: {', '.join(Keywords.__annotations__)}"
+                f"no option is called {name!r}; use one of: {', '.join(Keywords.__annotations__)}"
                 + (f"; did you mean {near!r}?" if near else "")
             )
 

@@ -33,13 +33,13 @@ def _disorder(request: Request, together: bool) -> str:
         names = axis_names(request.sources[0], along) or along
         return f"{', '.join(map(repr, names))} are reduced: name one of them in axis="
     if request.grouping is not None:
-        return "groups take them apart: reduce each by itself, as with sel={'time.year': 2001}"
+        return "groups separate them: reduce each group separately, as with sel={'time.year': 2001}"
     if any(axis.window for axis in chosen):
-        return "windows take them apart: reduce each by itself, as with sel= or selection="
+        return "windows separate them: reduce each window separately, as with sel= or selection="
     if options.where is not None:
-        return "where= leaves some out, which would join those around them: write it into its own"
+        return "where= omits some, which would join those around them: write it into its own"
     if options.skips:
-        return "chunks may be left out, which would join those around: give on_bad_chunk='stop'"
+        return "chunks may be skipped, which would join those around them: give on_bad_chunk='stop'"
     if options.ledger is not None:
-        return "a ledger puts partials together in any: leave ledger= out"
-    return "other questions share the read, in an order of theirs: ask it alone" * together
+        return "a ledger combines partials in any order: omit ledger="
+    return "other questions share the read, in another order: compute it separately" * together

@@ -232,7 +232,7 @@ class Plan:
         """
         if not self.layout.elements:
             shape = self.layout.shape
-            yield EmptyWarning(f"there is nothing to reduce: what is selected has shape {shape}")
+            yield EmptyWarning(f"nothing to reduce: the selection has shape {shape}")
         named = {source.name: source for source in self.sources}  # once, if it is both inputs
         for name, (lacking, objects) in missing.items():
             if lacking:

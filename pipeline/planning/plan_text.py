@@ -102,7 +102,7 @@ def _asked(plan: Plan, first: Plan) -> Iterator[str]:
     question = plan.questions[0]
     if isinstance(question, RolledUp):
         finer = first.all_plans[question.roll_up.finer].request.question
-        yield f"made of   what {finer} keeps for each of its results: no pass over the data"
+        yield f"made of   the partials of each result of {finer}: no pass over the data"
     yield from _reduced(plan)
     yield from _held(plan)
     yield from _grouped(plan)
@@ -143,7 +143,7 @@ def _reduced(plan: Plan) -> Iterator[str]:
 
 def _cut(plan: Plan) -> Iterator[str]:
     """Say into what the work is cut."""
-    unstored = f"; nothing is stored of {plan.scan.unstored:,}" if plan.scan.unstored else ""
+    unstored = f"; {plan.scan.unstored:,} of them are not stored" if plan.scan.unstored else ""
     yield f"leaves    {plan.layout.leaves:,} of at most {size_text(plan.scan.leaf_bytes)}{unstored}"
 
 
@@ -154,7 +154,10 @@ def _results(plan: Plan) -> Iterator[str]:
     if streamed is not None:
         levels = f", and {counted(streamed.coarser, 'coarser level')}" * (streamed.coarser > 0)
         named = ", ".join(plan.request.options.names)
-        yield f"results   {outputs:,} of {named}{levels}: they leave tile by tile, none is kept"
+        yield (
+            f"results   {outputs:,} of {named}{levels}: they are written tile by tile, and none "
+            "is kept"
+        )
     elif outputs > 1:
         whole = size_text(outputs * plan.accumulator.nbytes)
         yield (

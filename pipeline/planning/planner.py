@@ -187,16 +187,16 @@ def _refuse_many(request: Request, layout: Layout) -> None:
         most = leaf_bytes(request.sources, layout)
         raise PlanError(
             f"{request.sources[0].name}: its selection has {layout.leaves:,} leaves of at most "
-            f"{size_text(most)}, but plans have room for {MOST_LEAVES:,}: select less, or "
-            "use larger chunks"
+            f"{size_text(most)}, but a plan can have at most {MOST_LEAVES:,}: select less, or use "
+            "larger chunks"
         )
     for source in request.sources:
         touched = (axis.touched(unit) for axis, unit in zip(layout.axes, source.unit, strict=True))
         chunks = math.prod(int((behind - first).sum()) for first, behind in touched)
         if chunks > MOST_CHUNKS:
             raise PlanError(
-                f"{source.name}: {chunks:,} chunks of {source.unit} are selected, but plans have "
-                f"room for {MOST_CHUNKS:,}: select less, or write it with larger chunks"
+                f"{source.name}: {chunks:,} chunks of {source.unit} are selected, but a plan can "
+                f"have at most {MOST_CHUNKS:,}: select less, or write it with larger chunks"
             )
 
 

@@ -67,7 +67,7 @@ def ask(op: Op | Sequence[Op] = DEFAULT, **options: Unpack[Keywords]) -> Questio
     for name in COMMON:
         if name in options:
             raise PlanError(
-                f"{name} says what all questions read: give it once, next to them, as in "
+                f"{name} applies to what all questions read: give it once, outside them, as in "
                 f"reduce(source, questions, {name}=...)"
             )
     refuse_unknown(options)
@@ -100,7 +100,7 @@ def refuse_other(name: str, question: object) -> None:
     """
     if not isinstance(question, Question):
         raise PlanError(
-            f"{name!r} is no question, but {type(question).__name__}: ask one, as in "
+            f"{name!r} is not a question, but a {type(question).__name__}: give one, as in "
             f"{{{name!r}: chunkfold.ask('mean', axis=0)}}"
         )
 
@@ -123,12 +123,13 @@ def check_questions(each: Mapping[str, object]) -> None:
         If no question is asked, or one has no good name.
     """
     if not each:
-        raise PlanError("no question is asked: give one at least, as {'mean': ask('mean')}")
+        raise PlanError("no question is given: give at least one, as {'mean': ask('mean')}")
     for name in each:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise PlanError(
-                f"a question is called {name!r}: results go by it, in files too: give a text "
-                "without '/' that does not begin with a dot, and is none of Zarr's own files"
+                f"a question is called {name!r}, which also names its results in files: give a "
+                "text that has no '/', does not begin with a dot, and is not the name of a Zarr "
+                "metadata file"
             )
 
 
@@ -169,14 +170,14 @@ def refuse_other_windows(requests: Sequence[Request]) -> None:
         if _windows(one) != _windows(windowed[0]):
             raise PlanError(
                 f"{one.question}: its windows are {_told(one)}, but those of "
-                f"{windowed[0].question} are {_told(windowed[0])}: leaves end where windows do, so "
-                "give all the same, or ask in several reads"
+                f"{windowed[0].question} are {_told(windowed[0])}: leaves end where windows end, "
+                "so give all questions the same windows, or compute them in separate runs"
             )
     for one, other in itertools.product(windowed, requests):
         if [axis.length for axis in one.chosen] != [axis.length for axis in other.chosen]:
             raise PlanError(
-                f"{one.question}: its last windows are trimmed, but {other.question} has their "
-                "elements: give boundary='pad', or ask it in a read of its own"
+                f"{one.question}: its last windows are trimmed, but {other.question} needs their "
+                "elements: give boundary='pad', or compute it in a separate run"
             )
 
 

@@ -254,8 +254,8 @@ def _inputs(options: Options, source: Named, chosen: Sequence[Axis]) -> tuple[Br
         weights = weights_of(options.weights, source, chosen, stores)
         if options.cast is not None and options.cast.kind in "biu" and weights.floats:
             raise PlanError(
-                f"dtype={options.cast} would cut {weights.name} of {weights.values.dtype}, too: "
-                "leave it out, or name one of floats"
+                f"dtype={options.cast} would also truncate {weights.name} of "
+                f"{weights.values.dtype}: omit it, or give a dtype of floats"
             )
         found.append(without_negative(weights, options.monoids, source, chosen))
     if options.mask is not None:
@@ -273,8 +273,8 @@ def _refuse_undefined(request: Request) -> None:
     if isinstance(request.keys, OwnKeys) and request.reads_again():
         several = [s.monoid.as_written for s in request.bound().statistics if s.monoid.reads > 1]
         raise PlanError(
-            f"{', '.join(several)} of {request.name} is read several times, which groups by bins "
-            "of its own elements are not: give method='sketch' to quantiles, or bins of= an array"
+            f"{', '.join(several)} of {request.name} needs several reads, but groups by bins of "
+            "its own elements allow only one: give method='sketch', or bins(of=array)"
         )
 
 
@@ -296,5 +296,5 @@ def _refuse_empty(request: Request) -> None:
         if outputs and each < least:
             raise PlanError(
                 f"{statistic.name} takes {least} elements for each result, and {request.name} has "
-                f"{each}, of the selection's shape {shape}: ask for fewer, or reduce more"
+                f"{each}, of the selection's shape {shape}: give fewer, or reduce more"
             )

@@ -52,7 +52,7 @@ def applies(rule: PlanRule) -> bool:
     known = {one.value for one in PlanRule}
     if unknown := names - known - {"all"}:
         raise PlanError(
-            f"{VARIABLE} names {', '.join(sorted(unknown))}, which is no rule: name some of "
+            f"{VARIABLE} names {', '.join(sorted(unknown))}, which is not a rule: name some of "
             f"{', '.join(sorted(known))}, or all"
         )
     return not names & {rule.value, "all"}

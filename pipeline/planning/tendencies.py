@@ -29,14 +29,14 @@ def with_following(
         If there are several sources, no such axis, or an integer selects of it.
     """
     if len(sources) > 1:
-        raise PlanError(f"tendency is of one array, but {len(sources)} are given: leave it out")
+        raise PlanError(f"tendency takes one array, but {len(sources)} are given: omit it")
     (source,), (axis, distance) = sources, cast("tuple[str | int, int]", options.tendency)
     (n,) = normalized_axes(axis_numbers(source, [axis]), len(source.shape))
     chosen = select(source.grid, options.selection)[n]
     if chosen.dropped:
         raise PlanError(
-            f"{source.name}: tendency is along axis {axis!r}, of which one element is selected: "
-            "select several"
+            f"{source.name}: tendency is along axis {axis!r}, but only one element of it is "
+            "selected: select several"
         )
     size, places = source.shape[n], np.asarray(chosen.shown)
     entries = expanded(options.selection, len(source.shape))
@@ -44,7 +44,7 @@ def with_following(
     if not len(first) and not options.allow_empty:
         raise PlanError(
             f"{source.name}: tendency is over {distance:,} along axis {axis!r}, but no selected "
-            f"element of its {size:,} has another so far behind it"
+            f"element of its {size:,} has another one at that distance after it"
         )
     entries[n] = index_of(as_range(first))
     order = np.minimum(np.arange(size) + distance, size - 1)

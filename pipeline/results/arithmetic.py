@@ -59,14 +59,14 @@ def _compare(one: Result, other: Result) -> None:
     if more or any(sizes[dim] != size for dim, size in others.items()):
         raise PlanError(
             f"{one.name!r} has axes ({_axes(sizes)}), and {other.name!r} has ({_axes(others)}): "
-            "results are computed with each other along equal axes; np.asarray(result) has no "
-            "labels"
+            "only results with equal axes can be computed with each other; np.asarray(result) "
+            "has no labels"
         )
     for name, held in other.coordinates.items():
         own = one.coordinates.get(name)
         if own is not None and own.dims == held.dims and not _equal(own, held):
             raise PlanError(
-                f"{one.name!r} and {other.name!r} have other values of coordinate {name!r}: "
+                f"{one.name!r} and {other.name!r} have different values of coordinate {name!r}: "
                 f"{_ends(own)}, and {_ends(held)}; select the same of both, or compute with "
                 "np.asarray(result), which has no labels"
             )

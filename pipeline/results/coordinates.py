@@ -163,7 +163,7 @@ def read_or_left_out(kept: Kept, one: Auxiliary) -> Auxiliary | None:
 def _leave_out(kept: Kept, name: str, error: Exception) -> None:
     reason = str(error) if isinstance(error, SourceError) else message_of(error)
     what = "coordinate" if name in kept.along else "companion"
-    left_out = f"its {what} {name!r} is left out, it cannot be read: {reason}"
+    left_out = f"its {what} {name!r} is omitted, because it cannot be read: {reason}"
     warnings.warn(f"{kept.source.name}: {left_out}", RuntimeWarning, stacklevel=2)
 
 

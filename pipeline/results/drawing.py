@@ -75,7 +75,7 @@ def _drawn(made: Sequence[Picture], figure: Any, ax: Any, given: Mapping[str, An
     if ax is not None:
         if len(made) > 1 or made[0].count > 1:
             panels_ = sum(one.count for one in made)
-            raise PlanError(f"ax is one axes, but the result has {panels_} panels: leave ax out")
+            raise PlanError(f"ax is one axes, but the result has {panels_} panels: omit ax")
         _fill(made[0], [ax], ax.figure, math.inf, given)
         return [ax]
     width = figure.get_figwidth()

@@ -67,8 +67,8 @@ def pictures(found: Drawable) -> list[Picture]:
     made = [_picture(name, one) for name, one in _with_bands(several).items()]
     if not made:
         raise PlanError(
-            "there is nothing to plot: each result is a single number; leave an axis, as "
-            "axis='time' of an array that has others, or ask for a histogram"
+            "nothing to plot: each result is a single number; keep an axis, as axis='time' does "
+            "for an array that has other axes, or compute a histogram"
         )
     return made
 
@@ -137,12 +137,13 @@ def _check_values(name: str, one: xarray.DataArray) -> None:
     """
     if one.dtype.kind == "c":
         raise PlanError(
-            f"{name} is complex, which has no picture: plot what is real of it, as np.abs(result)"
+            f"{name} is complex, and cannot be plotted: plot real numbers of it, such as "
+            "np.abs(result)"
         )
     if one.dtype.kind not in "biufmM" and one.dtype.name != "bfloat16":
-        raise PlanError(f"{name} is {one.dtype}: only numbers, dates and time spans have a picture")
+        raise PlanError(f"{name} is {one.dtype}: only numbers, dates and time spans can be plotted")
     if not one.size:
-        raise PlanError(f"{name} has no elements, so there is nothing to plot: select some")
+        raise PlanError(f"{name} has no elements to plot: select some")
 
 
 def _with_bands(several: Mapping[str, xarray.DataArray]) -> dict[str, xarray.DataArray]:

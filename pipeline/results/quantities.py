@@ -20,7 +20,7 @@ class QuantityKind(Enum):
     """The kind of quantity that results are, if the elements have units."""
 
     ELEMENT = "some of the elements themselves"
-    LEVEL = "on the scale of the elements, but none of them"
+    LEVEL = "on the scale of the elements, but not one of them"
     RANK = "on that scale too, and between elements by their order, which a negative scale turns"
     DIFFERENCE = "how far apart elements are: of dates it is a time"
     TOTAL = "amounts put together: dates and degrees Celsius have none"

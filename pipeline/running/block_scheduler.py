@@ -294,6 +294,6 @@ class BlockScheduler:
         wanted = self._plan.layout.elements - self._plan.scan.unneeded
         if seen != wanted:
             raise IncompleteError(
-                f"the result of {self._plan.name} saw {seen:,} elements of {wanted:,}; "
-                "this is a fault of chunkfold's: please report it"
+                f"the result of {self._plan.name} saw {seen:,} elements of {wanted:,}; this is a "
+                "bug in chunkfold: please report it"
             )

@@ -217,7 +217,7 @@ class Execution:
             asked = f"{plan.request.question}: " if plan.request.question else ""
             raise ChunkError(
                 f"{asked}{', '.join(names)} of {plan.name} have no value in "
-                f"{counted(nothing, 'output')}: every chunk of theirs was skipped "
+                f"{counted(nothing, 'output')}: all their chunks were skipped "
                 f"({next(iter(self.report.skipped))})"
             )
 

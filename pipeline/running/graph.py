@@ -63,23 +63,23 @@ def lazily(
     request = request_of(asked)
     if on_event is not None:
         raise PlanError(
-            "on_event reports a run, but with compute=False Dask carries the plan out, and has its "
-            "own dashboard: leave one of them out"
+            "on_event reports a run, but with compute=False Dask runs the plan, and has its own "
+            "dashboard: omit one of them"
         )
     if request.options.skips:
         raise PlanError(
-            "on_bad_chunk is 'skip', but with compute=False nobody would hear what was left out: "
-            "leave one of them out"
+            "on_bad_chunk is 'skip', but with compute=False chunkfold cannot report what was "
+            "skipped: omit one of them"
         )
     if request.options.ledger is not None:
         raise PlanError(
-            "a ledger keeps the partials of a run, but with compute=False Dask carries the plan "
-            "out: leave one of them out"
+            "a ledger keeps the partials of a run, but with compute=False Dask runs the plan: "
+            "omit one of them"
         )
     if request.questions:
         raise PlanError(
-            "several questions are answered by one read of a run, not of a graph: leave "
-            "compute=False out, or ask them one by one"
+            "several questions can share the read of a run, but not of a graph: omit "
+            "compute=False, or compute them one by one"
         )
     chosen, codecs = check_terms(client, request.sources), codecs_to_measure(request)
     resources: Mapping[str, int] = {}
@@ -96,8 +96,9 @@ def lazily(
         plan = make_plan(asked, asked.listings(), terms, once=True)
     if plan.reads > 1:
         raise PlanError(
-            f"{', '.join(plan.ops)}: the data are read up to {plan.reads} times, each time for "
-            "what was found before, but with compute=False they are read once: leave that out"
+            f"{', '.join(plan.ops)}: the data are read up to {plan.reads} times, and each read "
+            "needs the results of the one before, but with compute=False they are read once: "
+            "omit it"
         )
     warn_user(plan.unshown(plan.missing))
     return _given(plan, TaskGraph(plan, resources).arrays(), labels=labels)
@@ -166,7 +167,7 @@ class TaskGraph:
         try:
             return statistic.like(self.plan.accumulator)
         except MonoidError as error:
-            raise MonoidError(f"{error}, or leave compute=False out") from error
+            raise MonoidError(f"{error}, or omit compute=False") from error
 
     def _folding(self, name: str) -> tuple[Layer, dict[Root, Key]]:
         """Return the tasks that fold and combine, and the keys of the roots."""

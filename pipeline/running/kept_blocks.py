@@ -57,7 +57,7 @@ def ledger_of(request: Request) -> Ledger:
     options = request.options
     if request.streamed is not None and request.streamed.coarser and not request.staged:
         message = "ledger is given, but pyramids are made of results, and a ledger keeps partials"
-        raise PlanError(f"{message}: leave the ledger out")
+        raise PlanError(f"{message}: omit the ledger")
     return Ledger.at(str(options.ledger), trusted=options.trust_ledger)
 
 

@@ -124,13 +124,13 @@ def chosen_client(client: Client | None, sources: Sequence[Source] = ()) -> Clie
             client = client or owner
             if client is not owner and _address(client) != _address(owner):
                 raise PlanError(
-                    f"{source.name}: is persisted on {_address(owner)}, but client= is of "
-                    f"{_address(client)}: give that one's client"
+                    f"{source.name}: is persisted on {_address(owner)}, but client= is connected "
+                    f"to {_address(client)}: give the client that persisted it"
                 )
     client = client or _current_client()
     if client is not None and client.asynchronous:
         raise PlanError(
-            "client is asynchronous, but a reduction is waited for: call it in a thread, "
+            "client is asynchronous, but a reduction waits for its results: call it in a thread, "
             "await asyncio.to_thread(chunkfold.reduce, ...), or give it Client(address)"
         )
     return client

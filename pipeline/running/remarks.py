@@ -25,9 +25,9 @@ def warn_of_laws(laws: Mapping[str, bool]) -> None:
     for name, moved in laws.items():
         if not moved:
             message = (
-                f"monoid {name!r}: it is not shown that its op commutes and associates: no "
-                "element that was tried, of the data or near the numbers that it names, "
-                "changes its accumulator"
+                f"monoid {name!r}: chunkfold could not show that its op commutes and associates: "
+                "no element that it tried, of the data or near the numbers that the monoid "
+                "names, changes the accumulator"
             )
             warnings.warn(message, LawsWarning, stacklevel=1)
 
@@ -43,7 +43,8 @@ def skipped_warnings(skipped: Skipped, elements: int) -> Iterator[SkippedWarning
     if skipped:
         yield SkippedWarning(
             f"{sum(skipped.values()):,} of {elements:,} elements were skipped, of "
-            f"{counted(len(skipped), 'bad chunk')}, as {next(iter(skipped))}: Run.skipped has all"
+            f"{counted(len(skipped), 'bad chunk')}, such as {next(iter(skipped))}: Run.skipped "
+            "lists all"
         )
 
 
@@ -62,7 +63,7 @@ def memory_warnings(devices: Iterable[DeviceReport]) -> Iterator[ShortMemoryWarn
         if one.smaller > 1:
             yield ShortMemoryWarning(
                 f"{one.device} had too little memory left: reads were {one.smaller} times smaller "
-                "than planned, which takes longer; who else uses it?"
+                "than planned, which takes longer; does another process use it?"
             )
 
 

@@ -40,7 +40,7 @@ def tiles_in(
     for name, dtype in expected.items():
         array = found.get(name)
         if array is None or array.dtype != dtype or array.shape != (count,):
-            raise DamagedError(f"array {name} is none of {count:,} tiles")
+            raise DamagedError(f"array {name} is not one of {count:,} tiles")
         if array.max() >= len(_NAN) and name != "nothing":
             raise DamagedError(f"array {name} has {array.max()}")
     return tuple(

@@ -137,9 +137,9 @@ def refuse_other_coordinates(what: str, given: Any, data: Source | DataArrays) -
         if unlike.size:
             place = int(unlike[0])
             raise PlanError(
-                f"{what}: {dim!r} is {there[place]} at {place}, where that of {data.name} is "
-                f"{here[place]}: give the same places in the same order, as {what}.sel({dim}="
-                f"data.{dim}) has them"
+                f"{what}: {dim!r} is {there[place]} at {place}, but that of {data.name} is "
+                f"{here[place]}: give the same places in the same order, as "
+                f"{what}.sel({dim}=data.{dim}) has them"
             )
 
 

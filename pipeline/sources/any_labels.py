@@ -67,7 +67,7 @@ def _read(
     except SourceError as error:
         if not named:
             raise
-        parts = " (of dates parts too, as 'time.month')"
+        parts = " (also parts of dates, as 'time.month')"
         raise nothing_named("by", by, data, error, parts) from error
 
 
@@ -83,7 +83,9 @@ def numbers_of(
     """
     label = GroupsOfLabel(np.array([]), given.name, given.axis, given.attrs)
     if isinstance(by, (Bins, Resampling)) and groups is not None:
-        raise PlanError(f"{given.name}: groups is {groups!r}, but its spans are the groups")
+        raise PlanError(
+            f"{given.name}: groups is {groups!r}, but its spans are the groups: omit groups"
+        )
     if isinstance(by, Bins):
         codes, intervals = by.numbered(given.name, values, missing)
         return codes, replace(label, groups=intervals.texts, intervals=intervals)
@@ -98,7 +100,7 @@ def numbers_of(
     if groups is None and unnamed.all():
         raise PlanError(
             f"{given.name}: found no group: all {unnamed.size:,} selected labels are missing or "
-            f"have no name; there are {flags}"
+            f"have no name; the names are {flags}"
         )
     wanted = flags.codes(groups, given.name)
     codes, found = numbered(replace(given, negative=True), values, unnamed, wanted)

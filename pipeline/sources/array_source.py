@@ -186,13 +186,15 @@ def array_source(array: Any) -> Source:
         array = np.asarray(array)
     elif not all(hasattr(array, name) for name in ("shape", "dtype", "__getitem__")):
         raise SourceError(
-            f"a source is a path or URL of a Zarr array, or an array (with shape, dtype and "
+            "a source must be a path or URL of a Zarr array, or an array (with shape, dtype and "
             f"regions by slices), not {called}"
         )
     try:
         shape, dtype = tuple(map(int, array.shape)), np.dtype(array.dtype)
     except (TypeError, ValueError) as error:
-        raise SourceError(f"{called}: its shape or dtype is none of NumPy's ({error})") from error
+        raise SourceError(
+            f"{called}: its shape or dtype is not one of NumPy's ({error})"
+        ) from error
     chunks = getattr(array, "chunks", None)
     if chunks:
         grid = _grid(called, shape, chunks)

@@ -70,8 +70,9 @@ def axis_numbers(
             raise PlanError(f"{source.name} has {_several(one, left)}")
         if isinstance(one, str) and one not in left:
             raise PlanError(
-                f"{source.name}: axis {one!r} cannot be reduced, for the selection {selection!r} "
-                "takes one place of it by an integer; take a slice, or leave the axis out"
+                f"{source.name}: axis {one!r} cannot be reduced, because the selection "
+                f"{selection!r} takes one position of it by an integer; take a slice, or do not "
+                "name the axis"
             )
         numbers.append(left.index(one) if isinstance(one, str) else one)
     return numbers
@@ -86,7 +87,7 @@ def _several(given: str, names: Sequence[str | None]) -> str:
     numbers = [str(number) for number, name in enumerate(names) if name == given]
     meant = f"{', '.join(numbers[:-1])} or {numbers[-1]}"
     called = f"{len(numbers)} axes that are called {given!r}"
-    return f"{called}: name the one that is meant by its number, {meant}"
+    return f"{called}: name the right one by its number, {meant}"
 
 
 def instead(given: str, names: Sequence[str | None]) -> str:
@@ -121,7 +122,7 @@ def normalized_axes(axis: int | Sequence[int] | None, ndim: int) -> tuple[int, .
         if not -ndim <= entry < ndim:
             raise PlanError(
                 f"axis {int(entry)} is out of range for an array of {counted(ndim, 'dimension')}: "
-                + (f"use {-ndim} to {ndim - 1}" if ndim else "it has none to reduce")
+                + (f"use {-ndim} to {ndim - 1}" if ndim else "it has no axis to reduce")
             )
         out.append(int(entry) % ndim)
     if len(set(out)) != len(out):

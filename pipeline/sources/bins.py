@@ -74,7 +74,7 @@ class Bins:
         """
         intervals, edges = Intervals(self.edges, self.right), self.edges
         if edges.dtype.kind == "M" and values.dtype.kind == "O":
-            raise PlanError(f"{name}: dates of another calendar than NumPy's are in no bins")
+            raise PlanError(f"{name}: bins take only dates of NumPy's calendar")
         numbers = edges.dtype.kind in "iuf" and values.dtype.kind in "iufb"
         if not numbers and edges.dtype.kind != values.dtype.kind:
             raise PlanError(
@@ -128,8 +128,8 @@ def bins(edges: Any, of: Any = None, *, right: bool = False) -> Bins:
         raise PlanError(f"right is {right!r}; give True or False")
     if isinstance(of, (tuple, Bins)):
         raise PlanError(
-            "bins are of one array, or a coordinate's name, or without of= of the elements "
-            f"themselves; of is {of!r}"
+            f"bins: of is {of!r}; give one array or the name of a coordinate, or omit it for bins "
+            "of the elements themselves"
         )
     return Bins(_edges(edges), of, bool(right))
 

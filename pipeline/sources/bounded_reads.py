@@ -166,5 +166,5 @@ class _BoundedStore(WrapperStore[Any]):
             asked = RangeByteRequest(0, self._most + 1)
         found = await self._store.get(key, prototype, asked)
         if found is not None and len(found) > self._most:
-            raise ValueError(f"it has more than {self._most:,} bytes: it is no such chunk")
+            raise ValueError(f"it has more than {self._most:,} bytes: it cannot be this chunk")
         return found

@@ -116,7 +116,10 @@ def never_applied(source: HasAttributes) -> Iterator[str]:
     for name in named if not Packing.packs(dtype) else ():
         values = [one for one in map(_decoded, _listed(attributes.get(name, []))) if one == one]
         if values:
-            yield f"{name} {', '.join(map(_said, values))}, for {dtype.name} has no missing numbers"
+            yield (
+                f"{name} {', '.join(map(_said, values))}, because {dtype.name} has no missing "
+                "numbers"
+            )
     valid = [f"{name} {_said(attributes[name])}" for name in _VALID if name in attributes]
     if valid:
         yield f"{', '.join(valid)}, numbers outside are computed too"
@@ -179,7 +182,9 @@ def _missing(source: HasAttributes, dtype: np.dtype) -> Iterator[int | float]:
         number = _decoded(given)
         if not isinstance(number, (int, float, np.number)) or isinstance(number, bool):
             said = reprlib.repr(given)
-            raise PlanError(f"{source.name}: {said} is called missing, but is no number: mend it")
+            raise PlanError(
+                f"{source.name}: {said} is called missing, but is not a number: correct it"
+            )
         yield from _held(number.item() if isinstance(number, np.number) else number, of, dtype)
 
 
@@ -219,7 +224,7 @@ def _number(source: HasAttributes, name: str, given: Any) -> float:
         if plain and math.isfinite(number):
             return float(number)
     said = reprlib.repr(given)
-    raise PlanError(f"{source.name}: {name} is {said}, no finite float64: mend it")
+    raise PlanError(f"{source.name}: {name} is {said}, not a finite float64: correct it")
 
 
 def _listed(given: Any) -> list[Any]:

@@ -64,8 +64,8 @@ def with_contents(source: Source, hits: Sequence[np.ndarray]) -> Listing | None:
             raise ChangedError(f"{source.name}: {source.object_key(place)}: {error}") from None
         except Exception as error:
             raise LedgerError(
-                f"{source.name}: {source.object_key(place)} cannot be read for its hash ({error}): "
-                "leave out ledger_verify, or the ledger"
+                f"{source.name}: {source.object_key(place)} cannot be read for its hash "
+                f"({error}): omit ledger_verify, or the ledger"
             ) from error
 
     stored = itertools.product(*(np.flatnonzero(along).tolist() for along in hits))

@@ -48,8 +48,8 @@ def computed_weights(text: str, data: Named) -> DecodedArray | None:
         return None
     if unknown := sorted(calls - {*BY_NAME}):
         raise PlanError(
-            f"weights {text!r}: there is no function {unknown[0]!r}; angles are in degrees, and "
-            f"there are {', '.join(sorted(BY_NAME))}"
+            f"weights {text!r}: no function is called {unknown[0]!r}; use one of "
+            f"{', '.join(sorted(BY_NAME))} (angles are in degrees)"
         )
     names = dict.fromkeys(one.id for one in parts if isinstance(one, ast.Name))
     held = {
@@ -68,7 +68,7 @@ def _numbers(text: str, name: str, data: Named) -> DecodedArray:
     found = coordinate_of(name, data)
     if found is None:
         raise PlanError(
-            f"weights {text!r}: {name!r} is no coordinate of {data.name}, which has "
+            f"weights {text!r}: {name!r} is not a coordinate of {data.name}, which has "
             f"{known_names(data)}"
         )
     if found.values.dtype.kind not in "iuf" or None in found.dims:

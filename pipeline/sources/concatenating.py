@@ -69,7 +69,7 @@ def concatenate(
         options = with_targets(storage_options, allow_targets)
         parts = list(pool.map(open_source, sources, repeat(options)))
         if not parts:
-            raise PlanError("no sources were given: give those that are to be one, in their order")
+            raise PlanError("no sources were given: give those to join, in their order")
         number = _axis(parts[0], axis)
         for part in parts[1:]:
             for told in _apart(parts[0], part, number):
@@ -103,13 +103,16 @@ def _axis(first: Source, axis: int | str) -> int:
 
 def _apart(one: Source, other: Source, axis: int) -> Iterator[str]:
     """Say what keeps two sources from following each other."""
-    both = f"{one.name} and {other.name} are not one along axis {axis}"
+    both = f"{one.name} and {other.name} cannot be one along axis {axis}"
     if len(one.shape) != len(other.shape) or _across(one, axis) != _across(other, axis):
-        yield f"{both}: their shapes are {one.shape} and {other.shape}, unlike along others, too"
+        yield (
+            f"{both}: their shapes are {one.shape} and {other.shape}, which differ along other "
+            "axes, too"
+        )
     if one.dtype.newbyteorder("=") != other.dtype.newbyteorder("="):
         yield (
-            f"{both}: their dtypes are {one.dtype} and {other.dtype}, and none is cast to "
-            "another; give sources of one dtype"
+            f"{both}: their dtypes are {one.dtype} and {other.dtype}, which chunkfold does not "
+            "cast to each other; give sources of one dtype"
         )
     if one.dims and other.dims and one.dims != other.dims:
         yield f"{both}: their axes are {_listed(one.dims)} and {_listed(other.dims)}"
@@ -120,7 +123,7 @@ def _apart(one: Source, other: Source, axis: int) -> Iterator[str]:
             yield f"{both}: {name} is {here!r} of one and {there!r} of the other"
     if str(list(one.missing_fill)) != str(list(other.missing_fill)):
         yield (
-            f"{both}: their fill values, which stand for what is missing, are "
+            f"{both}: their fill values, which mark missing elements, are "
             f"{_listed(one.missing_fill)} and {_listed(other.missing_fill)}"
         )
 
@@ -142,8 +145,8 @@ def _in_order(
     found = find_alignment(known, own, names)
     for dim, told in found.differences.items():
         raise PlanError(
-            f"{known[dim].part} and {part.name} are not one along axis {axis}: {told}; select the "
-            "same places of both, or give them coordinates that agree"
+            f"{known[dim].part} and {part.name} cannot be one along axis {axis}: {told}; select "
+            "the same places of both, or give them coordinates that agree"
         )
     return reordered(part, found.orders)
 

@@ -56,7 +56,7 @@ def consolidated_differences(source: Any, arrays: Iterable[str]) -> Iterator[tup
             yield member, told
     for path in arrays:
         if path and path not in members:
-            yield path, "is not in the consolidated metadata: who opens by them does not see it"
+            yield path, "is not in the consolidated metadata: readers that use them do not see it"
 
 
 def _own(group: zarr.Group, key: str) -> Any:

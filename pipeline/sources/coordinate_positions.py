@@ -151,7 +151,7 @@ def _number(label: str, coordinate: xarray.DataArray, name: str) -> float:
         return float(label)
     except ValueError:
         raise PlanError(
-            f"{name}: {label!r} is no number, but {coordinate.dims[0]!r} has numbers, "
+            f"{name}: {label!r} is not a number, but {coordinate.dims[0]!r} has numbers, "
             f"{some_text(coordinate)}"
         ) from None
 
@@ -163,6 +163,6 @@ def _date(label: str, calendar: str, coordinate: xarray.DataArray, name: str) ->
         return xr.date_range(label, periods=1, calendar=calendar, use_cftime=True)[0]
     except ValueError:
         raise PlanError(
-            f"{name}: {label!r} is no date of calendar {calendar}, but {coordinate.dims[0]!r} has "
-            f"such, {some_text(coordinate)}"
+            f"{name}: {label!r} is not a date of calendar {calendar}, but {coordinate.dims[0]!r} "
+            f"has only these, {some_text(coordinate)}"
         ) from None

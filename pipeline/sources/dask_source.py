@@ -90,7 +90,7 @@ class DaskSource(Source):
 
     def described(self) -> list[str]:
         """Say what it is, and what the memory bound does not know."""
-        beside = "          the memory of its tasks, and of what they make, is not in the bound"
+        beside = "          the bound does not include the memory of its tasks and their results"
         return [*super().described(), beside]
 
     def reading_bytes(self, leaf_bytes: int, touched_bytes: int) -> int:  # noqa: ARG002
@@ -218,7 +218,7 @@ def dask_source(given: Any) -> Source:
     called = f"{type(given).__module__.partition('.')[0]}'s {type(given).__name__}"
     if not isinstance(array, Array):
         raise SourceError(
-            f"{called} is no array: give a dask.array.Array, as df.to_dask_array(lengths=True)"
+            f"{called} is not an array: give a dask.array.Array, as df.to_dask_array(lengths=True)"
         )
     name = str(getattr(given, "name", None) or array.name)
     unknown = [axis for axis, size in enumerate(array.shape) if math.isnan(size)]

@@ -132,13 +132,15 @@ def data_arrays(given: Any) -> DataArrays | None:
     if not any(held):
         return None
     if not all(held):
-        raise PlanError("one of two sources is a DataArray, the other is none: give both as such")
+        raise PlanError(
+            "one of two sources is a DataArray, the other is not: give both as DataArrays"
+        )
     arrays = tuple(each)
     _refuse_unaligned(arrays)
     found = [_behind(one) for one in arrays]
     first = found[0][1]
     if not all(selected_alike(cut, first) for _, cut, _ in found):
-        why = "the two are other places of their stores"
+        why = "the two are at different positions of their stores"
         found, first = [(_otherwise(one, why), None, False) for one in arrays], None
     return DataArrays(
         arrays,
@@ -221,7 +223,7 @@ def stored_behind(
     selection = selection_of(key, stored.shape)
     source = open_source(stored)
     if decodes and not decodes_alike(source, decodes, dtype):
-        raise SourceError(f"values are decoded to {dtype} in a way of xarray's own")
+        raise SourceError(f"xarray decodes values to {dtype} in its own way")
     return source, selection, bool(decodes)
 
 

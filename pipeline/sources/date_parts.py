@@ -14,7 +14,7 @@ from chunkfold.errors import PlanError
 from chunkfold.sources.coordinate_texts import label_text, value_text
 from chunkfold.sources.labels import is_missing, plain_labels
 
-WITHOUT_ZONE = "take the zone away first, by tz_localize(None) of its index"
+WITHOUT_ZONE = "remove the zone first, with tz_localize(None) of its index"
 """The remedy for times that have a time zone."""
 _AROUND = frozenset(
     {
@@ -68,7 +68,7 @@ def date_part(times: DecodedArray, part: str, said: str) -> DecodedArray:
     if times.zone:
         raise PlanError(f"{said} has times of time zone {times.zone}: {WITHOUT_ZONE}")
     if not times.are_dates and values.dtype.kind != "m":
-        raise PlanError(f"{said} is {values.dtype}, no times that have parts")
+        raise PlanError(f"{said} is {values.dtype}, not times, which have parts")
     there = ~pd.isna(values.reshape(-1))
     if values.dtype.kind != "O" or there.all():
         found = _parts(values, part)
@@ -83,7 +83,7 @@ def date_part(times: DecodedArray, part: str, said: str) -> DecodedArray:
             if _parts(values.reshape(-1)[there][:1], one) is not None
         ]
         near = difflib.get_close_matches(part, known, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}? There" if near else "there"
+        hint = f"did you mean {near[0]!r}? The parts" if near else "the parts"
         raise PlanError(f"{said} has no {part!r}; {hint} are {', '.join(known)}")
     return DecodedArray(times.name, times.dims, found, {})
 
@@ -136,7 +136,7 @@ def places_of_part(
     if isinstance(label, slice):
         chosen = _between(values, part, label, said, there)
         if there.size and not (chosen & ~missing).any() and not may_lack:
-            raise PlanError(f"{said} selects nothing; there are {_some(there)}")
+            raise PlanError(f"{said} selects nothing; the values are {_some(there)}")
         return np.asarray(chosen & ~missing)
     given = np.asarray(label).tolist() if hasattr(label, "__array__") else label
     several = isinstance(given, Iterable) and not isinstance(given, str)
@@ -144,8 +144,8 @@ def places_of_part(
     lacking = next((one for one in each if not (there == one).any()), None)
     if lacking is not None and not may_lack:
         raise PlanError(
-            f"{said}: no date has {value_text(lacking, short=True)}; there are {_some(there)}; "
-            "allow_empty=True allows values that no date has"
+            f"{said}: no date has {value_text(lacking, short=True)}; the values are "
+            f"{_some(there)}; allow_empty=True allows values that no date has"
         )
     wanted = np.asarray(each, None if each else values.dtype)
     return np.asarray(np.isin(values, wanted) & ~missing)
@@ -160,7 +160,7 @@ def _between(
         instead = (
             "select spans of dates by their axis itself, as time=2001-06:2001-08"
             if values.dtype.kind == "M"
-            else f"name those that are wanted: there are {_some(there)}"
+            else f"name values of {_some(there)}"
         )
         raise PlanError(f"{said}: slices are of numbers; {instead}")
     first, last = (
@@ -188,7 +188,9 @@ def _typed(one: Any, values: np.ndarray, said: str, there: np.ndarray) -> Any:
             return np.datetime64(one).astype(values.dtype)
     except (TypeError, ValueError):
         pass
-    raise PlanError(f"{said}: {label_text(one)!r} is none of its values; there are {_some(there)}")
+    raise PlanError(
+        f"{said}: {label_text(one)!r} is not one of its values, which are {_some(there)}"
+    )
 
 
 def _some(there: np.ndarray) -> str:

@@ -42,7 +42,7 @@ class Flags:
         other = next((one for one in given if one not in known), None)
         if other is not None:
             near = difflib.get_close_matches(str(other), self.names.values(), n=1)
-            hint = f"did you mean {near[0]!r}? There" if near else "there"
+            hint = f"did you mean {near[0]!r}? The names" if near else "the names"
             raise PlanError(f"groups has {other!r}, which {name} does not name; {hint} are {self}")
         codes = dict(zip(known, [*self.names] * 2, strict=True))
         return [codes[one] for one in given]

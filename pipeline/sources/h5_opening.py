@@ -74,7 +74,7 @@ def open_datasets(
             except SourceError as error:
                 found.append((called, error))
         if not found:
-            raise SourceError(f"{name}: there are no datasets in it")
+            raise SourceError(f"{name}: has no datasets")
         return found
 
 
@@ -132,7 +132,7 @@ def neighbour_dataset(source: H5Source, name: str) -> AnyArray | None:
         held = dataset.asstr()[...] if texts else dataset[...]
         values[tuple(map(slice, np.shape(held)))] = held
         if kind_of(found.dtype) not in "biufcmM" and values.dtype.kind not in _TEXTS:
-            raise SourceError(f"its dtype {found.dtype} is neither numeric, nor a time, nor text")
+            raise SourceError(f"its dtype {found.dtype} is not numeric, a time or text")
         return array_in_memory(values, found.noted, found.names)
 
 
@@ -184,7 +184,7 @@ def _node(
                 known = next(_known_above(opened, inner))
                 where = f"{file}/{known}" if known else str(file)
                 said = _said(opened[known] if known else opened, where)
-                raise SourceError(f"{name}: there is no dataset of that name; {where} is {said}")
+                raise SourceError(f"{name}: no dataset has this name; {where} is {said}")
             node = opened[path] if path else opened
             if is_dimension_only(node):
                 raise SourceError(
@@ -221,7 +221,7 @@ def _inside(group: Any, name: str) -> str:
     """Name the datasets of a group."""
     paths = list(datasets_in(group))
     if not paths:
-        return "there are no arrays in it"
+        return "it has no arrays"
     shown = ", ".join(f"{name.rstrip('/')}/{path}" for path in paths[:_NAMED])
     return f"its arrays: {shown}" + (
         f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""

@@ -36,7 +36,7 @@ def with_others(file: H5File, dataset: Any, name: str) -> H5File:
         return file.with_others({own} | files_behind(dataset, targets_of(file)))
     except OSError as error:
         raise SourceError(
-            f"{name}: is made of other files, one of which is missing ({error})"
+            f"{name}: is made of other files, and one of them is missing ({error})"
         ) from error
 
 

@@ -96,9 +96,7 @@ class _Joining:
         Nothing tells then that its places are others.
         """
         if self.name not in names:
-            raise SourceError(
-                f"{part.name}: there is no {self.name!r} in its group, as others have"
-            )
+            raise SourceError(f"{part.name}: its group has no {self.name!r}, but others have one")
 
     @property
     def _parts(self) -> list[Source]:
@@ -173,6 +171,6 @@ class _Joining:
             shape, wanted = one.values.shape, (*first[:n], length, *first[n + 1 :])
             if shape != wanted:
                 raise SourceError(
-                    f"{one.part}: its {self.name!r} has shape {shape}, where its data and the "
-                    f"first part's {self.name!r} ask for {wanted}"
+                    f"{one.part}: its {self.name!r} has shape {shape}, but its data and the first "
+                    f"part's {self.name!r} require {wanted}"
                 )

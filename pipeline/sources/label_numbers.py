@@ -80,7 +80,7 @@ def _expected(
     if floats and wanted.dtype.kind in "iuf":
         wanted = wanted.astype(values.dtype)
     if none.any():
-        raise PlanError("groups: a missing label is no group; leave it out")
+        raise PlanError("groups: a missing label is not a group; omit it")
     kinds = [_kind(one) for one in (wanted, values)]
     if kinds[0] != kinds[1] and not missing.all():
         raise PlanError(

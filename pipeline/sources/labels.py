@@ -92,7 +92,7 @@ def read_labels(
     if isinstance(by, (str, os.PathLike)) and os.fspath(by).endswith(".npy"):
         if "://" in os.fspath(by):
             raise SourceError(
-                f"{shown_address(os.fspath(by))}: files of NumPy's are read from this host alone"
+                f"{shown_address(os.fspath(by))}: .npy files are read from local disks only"
             )
         note([os.fspath(by)])
         return _read_npy(Path(by), fractions=fractions)
@@ -132,7 +132,7 @@ def read_npy(path: Path) -> np.ndarray:
         values = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError, SyntaxError, TokenError) as error:
         why = "it holds Python's objects" if "allow_pickle" in str(error) else error
-        raise SourceError(f"{path}: is no array of NumPy's that can be read ({why})") from error
+        raise SourceError(f"{path}: is not a .npy file that can be read ({why})") from error
     if not isinstance(values, np.ndarray):
         raise SourceError(f"{path}: holds several arrays; give one, as numpy.save writes it")
     return values
@@ -199,7 +199,7 @@ def _given(
     fractions: bool,
 ) -> GivenLabels:
     if not values.ndim:
-        raise PlanError(f"{name}: labels have at least one axis, but this is {values}")
+        raise PlanError(f"{name}: labels must have at least one axis, but this is {values}")
     masked = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
     plain, missing = plain_labels(
         np.asarray(np.ma.getdata(values)), name, masked, fractions=fractions
@@ -236,10 +236,10 @@ def plain_labels(
         try:
             values = values.astype(np.str_)
         except UnicodeDecodeError:
-            raise PlanError(f"{name}: labels are bytes that are no ASCII; decode them") from None
+            raise PlanError(f"{name}: labels are bytes that are not ASCII; decode them") from None
     elif kind not in "Ub" and not _are_dates(values, missing):
         raise PlanError(
-            f"{name}: labels of {values.dtype} are none; give whole numbers, texts, bools or dates"
+            f"{name}: labels cannot be {values.dtype}; give integers, strings, bools or dates"
         )
     return values, missing
 
@@ -253,7 +253,7 @@ def _of_objects(
     held = values[~missing].tolist()
     kinds = {type(one) for one in held}
     if len(kinds) > 1 or kinds & {list, tuple, np.ndarray}:
-        raise PlanError(f"{name}: labels are of several types; give integers, texts or dates alone")
+        raise PlanError(f"{name}: labels are of several types; give only strings, or only dates")
     there = array_of(held)
     out = np.zeros(values.shape, there.dtype)
     out[~missing] = there

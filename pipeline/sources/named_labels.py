@@ -56,7 +56,7 @@ def named_labels(name: str, data: Named) -> GivenLabels | None:
 def _labels(found: DecodedArray, name: str, axis: str) -> GivenLabels:
     if not found.dims:
         raise PlanError(
-            f"by {name!r}: labels have at least one axis, but {found.name!r} is one value"
+            f"by {name!r}: labels must have at least one axis, but {found.name!r} is one value"
         )
     values, missing = plain_labels(found.values, name, fractions=True)
     fractions = values.dtype.kind == "f" and bool((values[~missing] % 1 != 0).any())
@@ -175,8 +175,8 @@ def nothing_named(
 ) -> SourceError:
     """Return the error for a name that is neither an array next to data nor a path."""
     return SourceError(
-        f"{what}: found no array {os.fspath(given)!r}, neither next to {data.name}, which has "
-        f"{known_names(data)}{more}, nor as a path: {error}"
+        f"{what}: found no array {os.fspath(given)!r} next to {data.name}, which has "
+        f"{known_names(data)}{more}, or as a path: {error}"
     )
 
 

@@ -46,7 +46,7 @@ def why_not(address: str, path: Path | None, error: Exception) -> str:
     if told := denial(error):
         return without_secrets(told)
     if path is None and isinstance(error, FileNotFoundError):
-        return nothing_at(address) or "there is no Zarr array or group"
+        return nothing_at(address) or "no Zarr array or group is there"
     message = message_of(error)
     what = "cannot be opened as a Zarr array" if path is None else "not a Zarr array or group"
     return f"{what} ({type(error).__name__}: {message})" + hint(address, message)
@@ -115,7 +115,7 @@ def inside(group: zarr.Group, name: str | None) -> str:
         why = unknown_codec(error) or message_of(error)
         return f"name one of its arrays: it cannot be listed ({why})"
     if not arrays:
-        return "there are no arrays in it"
+        return "it has no arrays"
     shown = ", ".join(within(name, path) if name else f"group[{path!r}]" for path in arrays[:20])
     more = f" and {len(arrays) - 20} more" if len(arrays) > 20 else ""
     return f"its arrays: {shown}{more}"
@@ -139,8 +139,8 @@ def in_one_sentence(opening: Callable[P, T]) -> Callable[P, T]:
         except (ChunkfoldError, ImportError, Warning):  # a warning may be an error: -W error
             raise
         except Exception as error:
-            said = f"{name or 'the source'}: cannot be opened: its metadata, or what holds them, "
-            said += f"are not what any reader expects ({type(error).__name__}: "
+            said = f"{name or 'the source'}: cannot be opened: its metadata, or their file, "
+            said += f"are not as readers expect ({type(error).__name__}: "
             kind = ClusterError if runs_short(error) else SourceError
             raise kind(f"{said}{message_of(error)})") from error
 

@@ -47,10 +47,10 @@ class Resampling:
                 f"{WITHOUT_ZONE}"
             )
         if found is None or not found.of_axis or not found.are_dates:
-            what = "there is none" if found is None else f"this is {found.values.dtype}"
+            what = "it has none" if found is None else f"that is {found.values.dtype}"
             raise PlanError(
-                f"{self.name}: an axis of {data.name} with a coordinate of dates is resampled, but "
-                f"{what}; it has {known_names(data)}"
+                f"{self.name}: {self.dim!r} must be an axis with a coordinate of dates, but "
+                f"{what}; {data.name} has {known_names(data)}"
             )
         missing = np.array([is_missing(one) for one in found.values], bool)
         return GivenLabels(found.values, missing, found.dims, self.name, self.dim, found.attrs)
@@ -79,13 +79,13 @@ class Resampling:
         if lacking.size:
             raise PlanError(
                 f"{self.name}: times along {self.dim!r} are missing ({values[lacking[0]]} at "
-                f"position {lacking[0]} of what is selected): select the others by positions"
+                f"position {lacking[0]} of the selection): select the others by positions"
             )
         times = xr.DataArray(values, {self.dim: values}, [self.dim], self.dim)
         if not pd.Index(values).is_monotonic_increasing:
             raise PlanError(
-                f"{self.name}: times along {self.dim!r} do not ascend, as those of spans that "
-                "follow each other do: select them in ascending order"
+                f"{self.name}: times along {self.dim!r} do not ascend, but spans must follow each "
+                "other: select them in ascending order"
             )
         self._refuse_many(getattr(frequency, "freq", frequency), values)
         try:
@@ -129,8 +129,8 @@ def resamplings(given: Any) -> list[Resampling]:
     other = next((one for one in given.values() if not _is_frequency(one)), "")
     if other != "":
         raise PlanError(
-            f"resample has a span of {other!r}; give a text as pandas has it, such as '1MS' or "
-            "'6h', or a TimeResampler of xarray's"
+            f"resample has a span of {other!r}; give a frequency of pandas such as '1MS' or '6h', "
+            "or a TimeResampler of xarray"
         )
     return [Resampling(dim, frequency) for dim, frequency in given.items()]
 

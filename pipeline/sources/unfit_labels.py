@@ -35,8 +35,8 @@ def refuse_unfit_slice(coordinate: xarray.DataArray, wanted: slice, name: str) -
         )
     if not _is_ordered(index):
         raise PlanError(
-            f"{name}: {dim!r} {_disorder(coordinate, index)}, so that {label_text(wanted)} is no "
-            "part of it: name values in a list, or select by positions"
+            f"{name}: {dim!r} {_disorder(coordinate, index)}, so that {label_text(wanted)} does "
+            "not select a part of it: name values in a list, or select by positions"
         )
 
 
@@ -47,8 +47,9 @@ def refuse_unfit_method(
     dim, index = coordinate.dims[0], coordinate.to_index()
     if method == "nearest" and not _has_distances(coordinate):
         raise PlanError(
-            f"{name}: sel_method='nearest' is of numbers and dates, which have distances, but "
-            f"{dim!r} has {kind_text(coordinate)}, {some_text(coordinate)}: name values that it has"
+            f"{name}: sel_method='nearest' takes numbers and dates, which have distances, but "
+            f"{dim!r} has {kind_text(coordinate)}, {some_text(coordinate)}: name values that it "
+            "has"
         )
     if not _is_ordered(index):
         raise PlanError(
@@ -57,8 +58,8 @@ def refuse_unfit_method(
         )
     if any(map(is_missing, _values(wanted))):
         raise PlanError(
-            f"{name}: {label_text(wanted)} of {dim!r} is no value that others are near to: leave "
-            f"sel_method={method!r} out, or give values"
+            f"{name}: {label_text(wanted)} of {dim!r} has no nearest value: omit "
+            f"sel_method={method!r}, or give values"
         )
     return None if tolerance is None else _distance(coordinate, name, tolerance)
 
@@ -77,7 +78,7 @@ def _disorder(coordinate: xarray.DataArray, index: pd.Index) -> str:
     if missing.size:
         one = value_text(coordinate.values[missing[0]])
         return f"has {one} at position {missing[0]}, and is in no order"
-    return f"neither ascends nor descends ({some_text(coordinate)})"
+    return f"does not ascend or descend ({some_text(coordinate)})"
 
 
 def _distance(coordinate: xarray.DataArray, name: str, tolerance: Any) -> Any:
@@ -140,7 +141,7 @@ def not_selected(
     plain = isinstance(lacking, (str, bytes, Real))
     said = f"{name}: {dim!r} has no {repr(lacking) if plain else value_text(lacking)}"
     if by:
-        return PlanError(f"{said}, and none by {by}; it is {some_text(coordinate)}")
+        return PlanError(f"{said}, and no nearest one by {by}; it is {some_text(coordinate)}")
     if isinstance(wanted, slice):
         return PlanError(
             f"{name}: {dim!r} has no {label_text(wanted)}; it is {some_text(coordinate)}: give "
@@ -170,18 +171,18 @@ def _why_unlike(coordinate: xarray.DataArray, one: Any) -> str:
     shown = repr(one) if isinstance(one, str) else str(one)
     a_number = isinstance(one, (Real, np.number)) and not isinstance(one, np.timedelta64)
     if coordinate.dtype.kind in "iuf":
-        return "" if a_number else f"{shown} is no number"
+        return "" if a_number else f"{shown} is not a number"
     if coordinate.dtype.kind == "O" and kind == "dates" and index.isna().any():
         first = int(np.flatnonzero(index.isna())[0])
-        return f"there is {coordinate.values[first]} at position {first}: select by positions"
+        return f"it has {coordinate.values[first]} at position {first}: select by positions"
     if kind == "texts":
-        return "" if isinstance(one, (str, bytes)) else f"{shown} is no text"
+        return "" if isinstance(one, (str, bytes)) else f"{shown} is not a text"
     if kind == "spans of time":
-        return f"{shown} is no span of time, such as '6h'" if a_number or one is None else ""
+        return f"{shown} is not a span of time, such as '6h'" if a_number or one is None else ""
     if kind != "dates":
         return ""
     if a_number or one is None:
-        return f"{shown} is no date"
+        return f"{shown} is not a date"
     if calendar := getattr(index, "calendar", None):
         if isinstance(one, (np.datetime64, datetime)):
             return f"{shown} is a date of today's calendar, not of {calendar}: give it as a text"
@@ -193,7 +194,7 @@ def _no_text_of(coordinate: xarray.DataArray, text: str, calendar: str) -> str:
     try:
         coordinate.sel({coordinate.dims[0]: slice(text, None)})
     except Exception:  # noqa: BLE001 # cftime and xarray have many for texts that are no dates
-        return f"{text!r} is no date of calendar {calendar}"
+        return f"{text!r} is not a date of calendar {calendar}"
     return ""
 
 
@@ -203,9 +204,9 @@ def _other_zone(zone: Any, one: Any, shown: str) -> str:
     try:
         own = pd.Timestamp(one).tzinfo
     except (ValueError, TypeError):
-        return f"{shown} is no date"
+        return f"{shown} is not a date"
     if zone is None and own is not None:
-        return f"{shown} has a time zone, and they have none: leave it out"
+        return f"{shown} has a time zone, and they have none: omit it"
     if zone is not None and own is None and not isinstance(one, str):
         return f"{shown} has no time zone, and theirs is {zone}: give it as a text, or with a zone"
     return ""

@@ -113,7 +113,7 @@ def _below(group: zarr.Group, path: str) -> list[str]:
     store = group.store
     if isinstance(store, ObjectStore) and not RemoteObjects(store.store, "").listable:
         raise OSError(  # it would not say so at once
-            "a web server does not list what it has: name an array, or consolidate the metadata"
+            "a web server does not list its arrays: name one, or consolidate the metadata"
         )
     within = "/".join(part for part in (group.path, path) if part)
 

@@ -180,8 +180,8 @@ def refuse_options(address: str, options: StorageOptions) -> None:
     """
     if others := [name for name in options if name != ALLOWED]:
         raise PlanError(
-            f"storage_options are given ({', '.join(others)}), but "
-            f"{without_secrets(address)!r} is no URL of {', '.join(SCHEMES)}: leave them out"
+            f"storage_options are given ({', '.join(others)}), but {without_secrets(address)!r} "
+            f"is not a URL of {', '.join(SCHEMES)}: omit them"
         )
 
 

@@ -85,7 +85,7 @@ def _files_of(address: str, allowed: tuple[str, ...]) -> tuple[Any, str]:
     if link.partition("://")[0] not in _ROUND:
         raise SourceError(
             f"{without_secrets(address)}: references are read at the beginning of a chain, or "
-            f"behind {', '.join(_ROUND)}: leave out {without_secrets(link)!r}"
+            f"after {', '.join(_ROUND)}: omit {without_secrets(link)!r}"
         )
     made, path = _files_of(target, allowed)
     return filesystem(link.partition("://")[0], fs=made), path

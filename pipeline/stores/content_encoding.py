@@ -33,8 +33,8 @@ def decoded(
         return content
     if encoding not in _BY_ZLIB:
         raise ValueError(
-            f"the server sends it with Content-Encoding {encoding!r}, of which only "
-            f"{', '.join(_BY_ZLIB)} are undone: store it without"
+            f"the server sends it with Content-Encoding {encoding!r}, but chunkfold decodes only "
+            f"{', '.join(_BY_ZLIB)}: store it without"
         )
     limit = _TIMES * len(content) + 1 if most is None else most + 1
     undo = zlib.decompressobj(_EITHER)

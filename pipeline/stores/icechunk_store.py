@@ -143,7 +143,7 @@ def repository_at(address: str, options: StorageOptions) -> Repository | None:
     if found["scheme"] is None:
         here = repository_in(Path(os.path.expanduser(place)))  # noqa: PTH111 # pathlib refuses "~" of nobody
         if here is None:
-            raise SourceError(f"{address}: there is no Icechunk repository on the way to it")
+            raise SourceError(f"{address}: no folder of its path is an Icechunk repository")
         return Repository(here.place, here.inner, version)
     if found["scheme"].lower() not in _STORAGES:
         raise SourceError(
@@ -178,7 +178,7 @@ def _version(query: str | None, address: str) -> tuple[str, str]:
     kind, _, named = query.partition("=")
     if kind not in _VERSIONS or not named or "&" in named:
         raise PlanError(
-            f"{address}: {query!r} is no version of an Icechunk repository; use one of "
+            f"{address}: {query!r} is not a version of an Icechunk repository; use one of "
             f"{', '.join(f'?{known}=NAME' for known in _VERSIONS)}"
         )
     return kind, unquote(named)
@@ -195,7 +195,7 @@ def _remote(url: str, version: tuple[str, str], options: StorageOptions) -> Repo
             storage = _storage(place, dict(options))
             if opened_in_time(place, lambda at=storage: icechunk().Repository.exists(at)):  # type: ignore[misc]
                 return Repository(place, "/".join(parts[count:]), version, given)
-    raise SourceError(f"{SCHEME}{url}: there is no Icechunk repository on the way to it")
+    raise SourceError(f"{SCHEME}{url}: no folder of its path is an Icechunk repository")
 
 
 def _storage(place: str, options: Mapping[str, Any]) -> Any:

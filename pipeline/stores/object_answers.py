@@ -32,7 +32,9 @@ class TooLargeError(ValueError):
 
     def __init__(self, nbytes: int, most: int, *, counted: bool = False) -> None:
         more = " or more" if counted else ""
-        super().__init__(f"it has {nbytes:,} bytes{more}, more than {most:,}: it is no such chunk")
+        super().__init__(
+            f"it has {nbytes:,} bytes{more}, more than {most:,}: it cannot be this chunk"
+        )
 
 
 @dataclass(frozen=True)

@@ -195,7 +195,7 @@ class _File:
             return None
         except OSError as error:
             if error.errno == errno.ENXIO:  # a socket, or a device that is not there
-                raise ValueError("it is neither a file nor a folder") from error
+                raise ValueError("it is not a file or a folder") from error
             raise
         try:
             status = os.fstat(self.descriptor)
@@ -203,7 +203,7 @@ class _File:
             if stat.S_ISREG(status.st_mode):
                 return self
             if not stat.S_ISDIR(status.st_mode):
-                raise ValueError("it is neither a file nor a folder")
+                raise ValueError("it is not a file or a folder")
         except BaseException:
             self.__exit__()
             raise

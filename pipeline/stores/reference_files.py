@@ -65,7 +65,7 @@ class CheckedReferences(ReferenceFileSystem):  # type: ignore[misc] # fsspec has
     def _malformed(self, key: str, problem: str) -> TargetError:
         return TargetError(
             f"{self.targets.shown}: its reference {key!r} {problem}; a reference is a text, "
-            "[address] or [address, offset, size]: write the references anew"
+            "[address] or [address, offset, size]: write the references again"
         )
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
@@ -117,12 +117,12 @@ class CheckedReferences(ReferenceFileSystem):  # type: ignore[misc] # fsspec has
             try:
                 return base64.b64decode(to[len(_BASE64) :], validate=True), None, None
             except ValueError:
-                raise self._malformed(path, f"is {shown(to)}, which is no base64") from None
+                raise self._malformed(path, f"is {shown(to)}, which is not base64") from None
         if isinstance(to, (str, bytes)):
             try:
                 return to.encode() if isinstance(to, str) else to, None, None
             except UnicodeEncodeError:
-                raise self._malformed(path, f"is {shown(to)}, which is no text") from None
+                raise self._malformed(path, f"is {shown(to)}, which is not text") from None
         target = self.targets.checked(to[0])
         if len(to) == 1:
             return target, start, end

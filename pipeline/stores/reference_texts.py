@@ -34,7 +34,7 @@ def parsed(content: bytes, name: str) -> dict[str, Any]:
     try:
         told = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise SourceError(f"{name}: is no JSON that can be read ({error})") from None
+        raise SourceError(f"{name}: is not readable JSON ({error})") from None
     if not isinstance(told, dict):
         raise SourceError(f"{name}: is JSON of a {type(told).__name__}, not of references")
     version = told.get("version")
@@ -46,7 +46,7 @@ def parsed(content: bytes, name: str) -> dict[str, Any]:
     if not isinstance(references, dict):
         raise SourceError(f"{name}: its 'refs' are a {type(references).__name__}, not an object")
     if told.get("gen"):
-        raise SourceError(f"{name}: it has 'gen', by which others make references: list them all")
+        raise SourceError(f"{name}: it has 'gen', which generates references: list them all")
     replaced = _Templates(templates, name).replaced(references)
     return {key: _sound(to) for key, to in replaced.items()}
 
@@ -66,7 +66,7 @@ class _Templates:
         if not isinstance(texts, Mapping) or not all(
             isinstance(one, str) for one in texts.values()
         ):
-            raise SourceError(f"{name}: its templates are no texts: write references without them")
+            raise SourceError(f"{name}: its templates are not texts: write references without them")
         if any("{{" in text for text in texts.values()):
             raise self._function(name)
         self._texts, self._name = texts, name
@@ -76,8 +76,8 @@ class _Templates:
     @staticmethod
     def _function(name: str) -> SourceError:
         return SourceError(
-            f"{name}: its templates are functions, by which addresses may tell this process's "
-            "variables to others: they are not read; write references without them"
+            f"{name}: its templates are functions, with which addresses could reveal this "
+            "process's variables, so chunkfold does not read them; write references without them"
         )
 
     def replaced(self, references: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -62,7 +62,7 @@ def read_regular(
         if not stat.S_ISREG(status.st_mode):
             if stat.S_ISDIR(status.st_mode):
                 raise IsADirectoryError(path)
-            raise SourceError(f"{path}: is no regular file: it is not read")  # it was one before
+            raise SourceError(f"{path}: is not a regular file: it is not read")  # it was one before
         if start < 0:
             start = max(0, status.st_size + start)
         # Some files, as those of /proc, say 0 and have more.
@@ -78,8 +78,8 @@ def read_regular(
 def too_large(name: str, most: int) -> SourceError:
     """Return what to raise of metadata that are larger than they may be."""
     return SourceError(
-        f"{name}: has more than {most:,} bytes, which is more than metadata may have; "
-        "if it is well, set chunkfold.store.metadata-bytes in Dask's configuration "
+        f"{name}: has more than {most:,} bytes, which is more than metadata may have; if that is "
+        "right, set chunkfold.store.metadata-bytes in Dask's configuration "
         "(DASK_CHUNKFOLD__STORE__METADATA_BYTES)"
     )
 

@@ -252,7 +252,7 @@ def hint(address: str, message: str) -> str:
     if _OF_THE_CLOUD in message and scheme[:2] in _CREDENTIALS:
         return f"; no credentials were found: set {_CREDENTIALS[scheme[:2]]}"
     if "argument: 'fo'" in message:
-        return f"; name what it is in behind '::', after {address.partition('://')[0]}://PATH"
+        return f"; name the file that contains it: {address.partition('://')[0]}://PATH::FILE"
     if "Protocol not known" in message:
-        return "; use a path, or a URL of file, s3, gs, az, http, https, or what else fsspec has"
+        return "; use a path, or a URL of file, s3, gs, az, http, https, or another one of fsspec"
     return ""

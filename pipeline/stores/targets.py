@@ -152,7 +152,7 @@ class Targets:
         try:
             return tuple((origin_of(one), urlsplit(one).path.rstrip("/") + "/") for one in urls)
         except ValueError as error:
-            raise PlanError(f"allow_targets is {urls}: one is no URL ({error})") from None
+            raise PlanError(f"allow_targets is {urls}: one is not a URL ({error})") from None
 
     def checked(self, target: str) -> str:
         """Return what to open for a target: of a local one the path, links followed.
@@ -175,8 +175,8 @@ class Targets:
             return path
         if _is_odd(target) or "://" not in target:
             raise TargetError(
-                f"{self.shown}: {self.what} leads to {without_secrets(target)!r}, which is neither "
-                "a path nor a URL: write it anew"
+                f"{self.shown}: {self.what} leads to {without_secrets(target)!r}, which is not a "
+                "path or a URL: write it again"
             )
         self.check_url(target)
         return target
@@ -233,7 +233,7 @@ class Targets:
         )
         shown = without_secrets(prefix)
         return TargetError(
-            f"{self.shown}: {self.what} leads to {without_secrets(target)}, but without leave "
-            f"those of this file lead {own}; if you trust it, allow the target: "
+            f"{self.shown}: {self.what} leads to {without_secrets(target)}, but without "
+            f"permission those of this file may lead {own}; if you trust it, allow the target: "
             f"allow_targets={shown!r}"
         )

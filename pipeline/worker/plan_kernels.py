@@ -91,7 +91,9 @@ def _of_question(plan: Plan, one: Plan) -> list[Reason]:
         return [Reason("question", name, "each fold takes in what is read")]
     finer = plan.all_plans[question.roll_up.finer].request.question
     return [
-        Reason("question", name, f"made of what {finer} keeps: no kernel reads elements for it")
+        Reason(
+            "question", name, f"made of the partials of {finer}: no kernel reads elements for it"
+        )
     ]
 
 

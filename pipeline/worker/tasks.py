@@ -192,7 +192,7 @@ def graph_chunk(
         if own.report.elements != root.elements:
             raise IncompleteError(
                 f"tiles {root.tiles} saw {own.report.elements:,} elements of {root.elements:,}; "
-                "this is a fault of chunkfold's: please report it"
+                "this is a bug in chunkfold: please report it"
             )
         partials = own.partials_of_all(finishing.accumulator, math.prod(finishing.groups or ()))
         found |= dict(zip(range(*root.tiles), partials, strict=True))
@@ -201,8 +201,8 @@ def graph_chunk(
     if (done.dtype, done.shape[1:]) != (like.dtype, like.shape[1:]):
         raise MonoidError(
             f"finish of {statistic.name!r} made {done.dtype} of shape {done.shape[1:]} for each "
-            f"output, but {like.dtype} of {like.shape[1:]} where nothing was folded: such results "
-            "cannot be planned, leave compute=False out"
+            f"output, but {like.dtype} of {like.shape[1:]} where nothing was folded, so Dask "
+            "cannot plan these results: omit compute=False"
         )
     return finishing.shaped(done, box)
 

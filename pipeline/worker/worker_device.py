@@ -194,8 +194,9 @@ def process_device(spec: str | None = None) -> WorkerDevice:
     """
     if any(worker_device.process != os.getpid() for worker_device in _of_process.values()):
         raise DeviceError(
-            f"process {os.getpid()} was forked from one that had opened its devices, whose threads "
-            "it lacks: start processes anew, as multiprocessing.set_start_method('spawn') does"
+            f"process {os.getpid()} was forked from one that had opened its devices, whose "
+            "threads it lacks: start new processes, as multiprocessing.set_start_method('spawn') "
+            "does"
         )
     with _process_lock:
         device = (default_devices()[0] if spec is None else devices(spec))[0]

@@ -165,7 +165,7 @@ def test_a_forced_variant_says_what_is_missing():
     device = _device(version=(1, 2), extensions=frozenset(), features=frozenset())
     with pytest.raises(DeviceError, match=r"'work_group' cannot be used on .*OpenCL 1\.2 without"):
         forced(device, SUM, "work_group")
-    with pytest.raises(DeviceError, match="no variant is called 'warp'; there are: tree"):
+    with pytest.raises(DeviceError, match="no variant is called 'warp'; use one of: tree"):
         forced(device, SUM, "warp")
 
 

@@ -253,7 +253,10 @@ def test_a_dataset_is_coarsened_as_xarray_does():
     ("given", "said"),
     [
         ({"coarsen": {"t": 10**23}, "boundary": "pad"}, "a window of 10{23} for axis 't'; give 1"),
-        ({"coarsen": {"t": 2}}, "'t' has 23 elements .* no multiple of its windows of 2: .*trim"),
+        (
+            {"coarsen": {"t": 2}},
+            "'t' has 23 elements .* is not a multiple of its windows of 2: .*trim",
+        ),
         ({"coarsen": {"time": 2}}, "has no axis 'time'"),
         ({"coarsen": {}}, "coarsen is {}; give"),
         ({"coarsen": 2}, "coarsen is 2; give"),
@@ -261,10 +264,10 @@ def test_a_dataset_is_coarsened_as_xarray_does():
         ({"coarsen": {"t": True}}, "window of True"),
         ({"coarsen": {"t": 23, 0: 23}}, "axis 0 is named twice"),
         ({"coarsen": {"t": 23}, "axis": "t"}, "reduced whole by axis=, too"),
-        ({"coarsen": {"t": 23}, "boundary": "wrap"}, "boundary is 'wrap'; there are"),
+        ({"coarsen": {"t": 23}, "boundary": "wrap"}, "boundary is 'wrap'; use one of"),
         ({"coarsen": {"t": 23}, "boundary": {"x": "pad"}}, "boundary names axis 'x'"),
-        ({"boundary": "pad"}, "there are no windows"),
-        ({"coarsen": {"t": 23}, "by": [1] * 8}, "coarsen= and by= do not go together"),
+        ({"boundary": "pad"}, "no windows are given"),
+        ({"coarsen": {"t": 23}, "by": [1] * 8}, "coarsen= and by= cannot be combined"),
         ({"coarsen": {"t": 23}, "selection": 0}, "'t' cannot be reduced"),
     ],
 )  # fmt: skip
@@ -287,7 +290,7 @@ def test_windows_on_the_command_line_and_in_job_files(path: Path, command: Calla
     want = windowed("max", hard("float32"), {0: 5, 2: 3}, "pad", (1,))
     np.testing.assert_array_equal(np.array(told["results"]["max"], "f4"), want)
     said = command("reduce", path / "air", "--coarsen", "t", code=2).stderr
-    assert "coarsen 't' is no axis and its elements, as in 'y=2,x=2'" in said
+    assert "coarsen 't' is not an axis and its window, as in 'y=2,x=2'" in said
     terms = {"statistics": ["max"], "axes": ["y"], "coarsen": {"t": 5, "2": 3}, "boundary": "pad"}
     job = Job.model_validate(
         {"schema": 1, "sources": ["a"], "reduce": terms, "output": {"path": "o.zarr"}}

@@ -146,10 +146,10 @@ def test_channels_and_observations_are_selected_as_everywhere(tmp_path: Path):
         (
             np.zeros((513, 2), "f4"),
             0,
-            "has 513 channels, of which every pair has a sum; at most 512",
+            "has 513 channels, and every pair of them needs a sum; at most 512",
         ),
-        (np.zeros((3, 2), "c8"), 0, "is complex64; covariances are of truths"),
-        (np.zeros((3, 2), "M8[s]"), 0, r"is datetime64\[s\]; covariances are of truths"),
+        (np.zeros((3, 2), "c8"), 0, "is complex64; covariances take bools"),
+        (np.zeros((3, 2), "M8[s]"), 0, r"is datetime64\[s\]; covariances take bools"),
         (np.zeros((3, 2)), "band", "no axis 'band'"),
         (np.zeros((3, 2)), 5, "axis"),
     ],

@@ -17,13 +17,13 @@ from tests.web import Web, served
 
 REFUSALS = [
     ("400 ExpiredToken", "the credentials have expired: get new ones .*AWS_SESSION_TOKEN"),
-    ("400 InvalidToken", "the session's token is not valid: AWS_SESSION_TOKEN goes with"),
+    ("400 InvalidToken", "the session's token is not valid: AWS_SESSION_TOKEN belongs to"),
     ("403 InvalidAccessKeyId", "the server does not know AWS_ACCESS_KEY_ID"),
-    ("403 SignatureDoesNotMatch", "AWS_SECRET_ACCESS_KEY does not go with AWS_ACCESS_KEY_ID"),
+    ("403 SignatureDoesNotMatch", "AWS_SECRET_ACCESS_KEY does not match AWS_ACCESS_KEY_ID"),
     ("403 RequestTimeTooSkewed", "this host's clock is wrong: set it"),
     ("400 AuthorizationHeaderMalformed", "the store is in another region: set AWS_REGION"),
-    ("404 NoSuchBucket", "there is no such bucket: look at how it is spelled"),
-    ("401 Unauthorized", "the server asks for credentials, or refuses those"),
+    ("404 NoSuchBucket", "the bucket does not exist: check its spelling"),
+    ("401 Unauthorized", "the server requires credentials, or refuses the given ones"),
 ]
 
 
@@ -79,7 +79,7 @@ def test_credentials_that_expire_in_between_are_said_and_nothing_vanished(s3: We
 
 
 def test_where_a_bucket_has_nothing_it_is_not_said_to_be_missing(s3: Web):
-    with pytest.raises(cf.SourceError, match=r"^s3://bucket/w: there is no Zarr array or group$"):
+    with pytest.raises(cf.SourceError, match=r"^s3://bucket/w: no Zarr array or group is there$"):
         open_source("s3://bucket/w")
 
 
@@ -87,6 +87,6 @@ def test_where_a_bucket_has_nothing_it_is_not_said_to_be_missing(s3: Web):
 def test_outputs_are_refused_in_the_same_words(s3: Web, overwrite: bool):
     s3.failing = lambda *_: "404 NoSuchBucket"
     with pytest.raises(
-        cf.PlanError, match=r"s3://bucket/o.zarr cannot be .*there is no such bucket"
+        cf.PlanError, match=r"s3://bucket/o.zarr cannot be .*the bucket does not exist"
     ):
         check_output("s3://bucket/o.zarr", overwrite=overwrite)

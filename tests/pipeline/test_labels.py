@@ -220,7 +220,7 @@ def test_a_list_of_labels_is_several_as_a_tuple_is(opened: xr.Dataset, stored: P
     assert one.dims == ("month", "lat", "lon")
     with pytest.raises(PlanError, match="did you mean 'month'"):
         cf.reduce(air, "mean", axis="time", by=["time.mnth", "time.year"])
-    with pytest.raises(SourceError, match=r"by: found no array 'tme.month', neither next to"):
+    with pytest.raises(SourceError, match=r"by: found no array 'tme.month' next to"):
         cf.reduce(air, "mean", axis="time", by=["tme.month", "time.year"])
 
 
@@ -277,18 +277,22 @@ HOLES = np.array([None, *LEAPLESS[1:3], None], object)
 @pytest.mark.parametrize(
     ("times", "given", "told"),
     [
-        (ZONED, {"by": "t.month"}, "has times of time zone Europe/Zurich: take the zone away"),
-        (ZONED, {"resample": {"t": "1MS"}}, "has times of time zone Europe/Zurich: take the"),
+        (ZONED, {"by": "t.month"}, "has times of time zone Europe/Zurich: remove the zone"),
+        (ZONED, {"resample": {"t": "1MS"}}, "has times of time zone Europe/Zurich: remove the"),
         (
             LEAPLESS,
             {"by": "t.nanosecond"},
-            "no 'nanosecond'; did you mean 'second'. There are day,",
+            "no 'nanosecond'; did you mean 'second'. The parts are day,",
         ),
         (LEAPLESS, {"by": "t.weekofyear"}, "no 'weekofyear'; did you mean 'dayofyear'"),
         (HOLES, {"by": "t.nanosecond"}, "no 'nanosecond'; did you mean 'second'"),
         (ZONED.tz_localize(None), {"by": "t.days"}, "no 'days'; did you mean 'day'"),
-        (pd.timedelta_range("1D", periods=3), {"by": "t.month"}, "no 'month'; there are days, mic"),
-        (["a", "b"], {"by": "t.month"}, "is <U1, no times that have parts"),
+        (
+            pd.timedelta_range("1D", periods=3),
+            {"by": "t.month"},
+            "no 'month'; the parts are days, mic",
+        ),
+        (["a", "b"], {"by": "t.month"}, "is <U1, not times, which have parts"),
         (HOLES, {"resample": {"t": "1MS"}}, "times along 't' are missing .None at position 0"),
         (pd.DatetimeIndex(["2001", "NaT"]), {"resample": {"t": "1D"}}, "NaT at position 1"),
     ],
@@ -469,22 +473,22 @@ def test_bins_of_two_arrays_without_names_have_axes_of_their_own():
 
 REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"by": "time.mnth"}, PlanError, "has no 'mnth'; did you mean 'month'"),
-    ({"by": "lat.month"}, PlanError, "'lat' of .* is float64, no times"),
-    ({"by": "tiem.month"}, SourceError, "neither next to .* coordinates time, lat, lon"),
-    ({"by": "elsewhere.zarr"}, SourceError, "neither next to .* nor as a path"),
+    ({"by": "lat.month"}, PlanError, "'lat' of .* is float64, not times"),
+    ({"by": "tiem.month"}, SourceError, "next to .* coordinates time, lat, lon"),
+    ({"by": "elsewhere.zarr"}, SourceError, "next to .* or as a path"),
     ({"by": ("time.month", "time.month")}, PlanError, "both called 'month'"),
-    ({"by": ("time.month", "zones"), "by_axis": "time"}, PlanError, "there are 2 labels: give one"),
-    ({"by": ("time.month", "zones"), "groups": [1, 2, 3]}, PlanError, "there are 2 labels"),
+    ({"by": ("time.month", "zones"), "by_axis": "time"}, PlanError, "2 labels are given: give one"),
+    ({"by": ("time.month", "zones"), "groups": [1, 2, 3]}, PlanError, "2 labels are given"),
     ({"by": "time.month", "axis": "lat"}, PlanError, "'time' is not reduced"),
     ({"by": cf.bins([0, 1], of="land")}, PlanError, "edges of int64, but the labels are <U1"),
     ({"by": cf.bins([0, 1], of="lat"), "groups": [1]}, PlanError, "its spans are the groups"),
-    ({"resample": {"lat": "1MS"}}, PlanError, "of dates is resampled, but this is float"),
-    ({"resample": {"day": "1MS"}}, PlanError, "but there is none"),
+    ({"resample": {"lat": "1MS"}}, PlanError, "with a coordinate of dates, but that is float"),
+    ({"resample": {"day": "1MS"}}, PlanError, "'day' must be an axis .* but it has none"),
     ({"resample": {"time": "1XY"}}, PlanError, "resample time=1XY: .*1XY|Invalid frequency"),
     ({"resample": {"time": "0D"}}, PlanError, "resample time=0D: spans of no time"),
     ({"resample": {"time": "1ms"}}, PlanError, "time=1ms: spans of 0.001 s .* months are 'MS'"),
     ({"resample": "1MS"}, PlanError, "resample is a mapping"),
-    ({"resample": {"time": None}}, PlanError, "a span of None; give a text .* '1MS'"),
+    ({"resample": {"time": None}}, PlanError, "a span of None; give a frequency .* '1MS'"),
 ]  # fmt: skip
 
 
@@ -498,7 +502,7 @@ def test_what_is_wrong_is_told_in_a_sentence(stored: Path, given: dict, error: t
 def test_a_coordinate_of_one_value_is_no_label(stored: Path, by: Any):
     zarr.create_array(stored / "height", data=np.array(2.0), overwrite=True)
     for source in (stored / "air", xr.DataArray(np.arange(3), {"height": 2.0}, ["x"])):
-        with pytest.raises(PlanError, match=r"'height' (is one value|of .* no times)"):
+        with pytest.raises(PlanError, match=r"'height' (is one value|of .* not times)"):
             cf.submit(source, "sum", by=by)
 
 

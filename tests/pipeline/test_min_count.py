@@ -90,7 +90,7 @@ def test_counts_beside_others_are_as_they_were_and_integers_are_refused():
     np.testing.assert_array_equal(np.isnan(got["mean"]), got["count"] < 4)
     whole = np.arange(6)
     for op in ("sum", "max", ["mean", "sum"]):
-        with pytest.raises(cf.ChunkfoldError, match=r"has no NaN: leave it out, or give dtype="):
+        with pytest.raises(cf.ChunkfoldError, match=r"has no NaN: omit it, or give dtype="):
             cf.reduce(whole, op, min_count=7)
     assert np.isnan(cf.reduce(whole, "sum", min_count=7, dtype="float64"))
     assert np.isnan(cf.reduce(whole, "mean", min_count=7))

@@ -145,10 +145,10 @@ def test_the_shell_and_job_files_have_them(tmp_path: Path, command: Callable):
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"by": (cf.bins(EDGES), np.zeros(23, int))}, "own elements are the only label, but .* 2"),
-        ({"op": "median"}, "median of .* is read several times, which groups by bins of its own"),
+        ({"by": (cf.bins(EDGES), np.zeros(23, int))}, "own elements must be the only label, but 2"),
+        ({"op": "median"}, "median of .* needs several reads, but groups by bins of its own"),
         ({"by": cf.bins(np.array(["2001", "2002"], "M8[D]"))}, "edges of datetime64.*are float32"),
-        ({"axis": ()}, "groups are made of what is reduced, but no axis is"),
+        ({"axis": ()}, "groups are made along reduced axes, but no axis is"),
         ({"groups": [1]}, r"groups is \[1\], but bins of the elements themselves"),
         ({"by_axis": 0}, "by_axis is 0, but bins of the elements themselves"),
     ],

@@ -927,7 +927,7 @@ def test_xarray_windows_of_dates():
 
 
 @pytest.mark.parametrize(
-    ("coarsen", "told"), [({"foo": 2}, "foo"), ({"x": 3}, "no multiple"), ({"time": 0}, "0")]
+    ("coarsen", "told"), [({"foo": 2}, "foo"), ({"x": 3}, "not a multiple"), ({"time": 0}, "0")]
 )
 def test_xarray_windows_that_do_not_fit(coarsen: Mapping[str, int], told: str):
     with pytest.raises(PlanError, match=told):

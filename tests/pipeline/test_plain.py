@@ -141,7 +141,7 @@ def test_axes_are_read_as_numpy_reads_them(axis, want):
         (3, 3, "axis 3 is out of range for an array of 3 dimension.*use -3 to 2"),
         (-4, 3, "axis -4"),
         ((0, -3), 3, "twice"),
-        (0, 0, "none to reduce"),
+        (0, 0, "no axis to reduce"),
         (1.5, 3, "1.5 is not an integer"),
     ],
 )

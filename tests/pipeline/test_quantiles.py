@@ -173,7 +173,9 @@ def test_elements_that_are_others_in_a_later_read_end_it(kind: str, way: str):
     if way == "kept":
         assert cf.reduce(source, "median", on_event=change) == want
     else:
-        with pytest.raises(cf.ChunkfoldError, match=r"'median'.* others in the last one: run it"):
+        with pytest.raises(
+            cf.ChunkfoldError, match=r"'median'.* changed before the last one: run it"
+        ):
             cf.reduce(source, "median", on_event=change)
 
 

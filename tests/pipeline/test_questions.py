@@ -356,8 +356,12 @@ def test_the_memory_of_all_of_them_counts(stores: Path):
 @pytest.mark.parametrize(
     ("questions", "common", "said"),
     [
-        ({}, {}, "no question is asked"),
-        ({"a": "mean"}, {}, r"'a' is no question, but str: ask one, as in \{'a': chunkfold.ask"),
+        ({}, {}, "no question is given"),
+        (
+            {"a": "mean"},
+            {},
+            r"'a' is not a question, but a str: give one, as in \{'a': chunkfold.ask",
+        ),
         ({"a/b": cf.ask()}, {}, "a question is called 'a/b'"),
         ({"..": cf.ask()}, {}, r"a question is called '\.\.'"),
         ({"zarr.json": cf.ask()}, {}, "a question is called 'zarr.json'"),
@@ -373,7 +377,7 @@ def test_the_memory_of_all_of_them_counts(stores: Path):
         (
             {"a": cf.ask(), "b": cf.ask(coarsen={1: 2}, boundary="trim")},
             {},
-            "b: its last windows are trimmed, but a has their elements: give boundary='pad'",
+            "b: its last windows are trimmed, but a needs their elements: give boundary='pad'",
         ),
         ({"a": cf.ask(), "b": cf.ask(axis=7)}, {}, "7"),
     ],
@@ -384,10 +388,10 @@ def test_what_cannot_be_asked_is_refused(questions: Any, common: Any, said: str)
 
 
 def test_what_says_what_is_read_is_no_question():
-    with pytest.raises(PlanError, match="sel says what all questions read: give it once"):
+    with pytest.raises(PlanError, match="sel applies to what all questions read: give it once"):
         cf.ask("mean", sel={"lat": 3})
     for alone in (cf.ask("mean"), [cf.ask("mean"), cf.ask("sum")]):
-        with pytest.raises(PlanError, match="a question has a name"):
+        with pytest.raises(PlanError, match="a question needs a name"):
             cf.reduce(NARROW, alone)  # type: ignore[arg-type] # which is the point
 
 

@@ -191,7 +191,7 @@ def test_nothing_sums_to_zero_and_has_no_mean():
         ({"dtype": "O"}, "not for 'sum' of float64"),
         ({"dtype": "S3"}, "cannot be reduced"),
         ({"dtype": np}, "dtype=<module"),
-        ({"mode": "best"}, "mode is 'best'; there are: 'exact', 'fast'"),
+        ({"mode": "best"}, "mode is 'best'; use one of: 'exact', 'fast'"),
         ({"skipna": "no"}, "skipna is 'no'; give True or False"),
         ({"mask_and_scale": 1}, "mask_and_scale is 1; give True or False"),
         ({"client": 5}, "client is a distributed.Client, not int"),
@@ -199,7 +199,7 @@ def test_nothing_sums_to_zero_and_has_no_mean():
         ({"axis": 5}, "axis 5 is out of range"),
         ({"selection": 99}, "index 99 is out of range"),
         ({"dtype": "U4"}, "cannot be reduced"),
-        ({"variant": "warp"}, "variant is 'warp'; there are: 'tree'"),
+        ({"variant": "warp"}, "variant is 'warp'; use one of: 'tree'"),
     ],
 )
 def test_bad_arguments_are_named(kwargs: dict, match: str):
@@ -609,7 +609,7 @@ def test_names_mean_the_axes_of_the_array_whatever_is_selected(data):
     wanted = data.draw(st.lists(st.sampled_from(names), unique=True, min_size=1))
     if not set(wanted) <= set(left):
         gone = next(name for name in wanted if name not in left)
-        with pytest.raises(cf.PlanError, match=f"axis '{gone}' cannot be reduced, for the sel"):
+        with pytest.raises(cf.PlanError, match=f"axis '{gone}' cannot be reduced, because the sel"):
             cf.plan(source, "max", axis=wanted, selection=selection)
         return
     want = array[selection].max(axis=tuple(map(left.index, wanted)))

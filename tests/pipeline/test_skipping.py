@@ -195,7 +195,7 @@ def test_where_the_machine_is_short_no_chunk_is_left_out(tmp_path: Path, monkeyp
 
 def test_an_unknown_way_is_refused(tmp_path: Path):
     damaged(tmp_path / "a", np.ones((3, 3)), np.zeros((1, 1)), chunks=(3, 3))
-    with pytest.raises(cf.PlanError, match="on_bad_chunk is 'ignore'; there are: 'stop', 'skip'"):
+    with pytest.raises(cf.PlanError, match="on_bad_chunk is 'ignore'; use one of: 'stop', 'skip'"):
         cf.reduce(tmp_path / "a", on_bad_chunk="ignore")
 
 

@@ -120,7 +120,7 @@ def test_a_scheduler_is_stopped_and_the_run_ends(slow, tmp_path: Path):
     with scheduled(tmp_path) as (scheduler, address):
         asked = (address, FIRST.spec, *slow[:2], tmp_path, settings, scheduler.pid)
         seconds, said = reduce_with_one_stopped(*asked)
-    assert f"ClusterError: the scheduler at {address} has not answered for 2 s: it is" in said
+    assert f"ClusterError: the scheduler at {address} has not answered for 2 s: it stopped" in said
     assert "after 2 s the run ends" in said
     assert seconds < 15
 

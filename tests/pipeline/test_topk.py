@@ -69,9 +69,9 @@ def test_groups_masks_conditions_and_gaps_leave_elements_out():
 def test_integers_of_too_few_are_refused():
     """They have no NaN; floats do, and `min_count` asks for it."""
     x = np.arange(60, dtype="i4").reshape(12, 5)
-    with pytest.raises(MonoidError, match="fewer than 3 elements are left, as in 5 of 5 output"):
+    with pytest.raises(MonoidError, match="fewer than 3 elements remain, as in 5 of 5 output"):
         cf.reduce(stored(x, (5, 3)), "top3", axis=0, where=lambda x: x > 55)
-    with pytest.raises(MonoidError, match="fewer than 3 elements are left"):
+    with pytest.raises(MonoidError, match="fewer than 3 elements remain"):
         cf.reduce(stored(x, (5, 3)), "top3", axis=0, by=np.arange(12) // 11, by_axis=0)
     got = cf.reduce(stored(x, (5, 3)), "top3", where=lambda x: x > 57, dtype="f8")
     np.testing.assert_array_equal(got, [59, 58, np.nan])

@@ -129,5 +129,5 @@ def test_weights_that_are_others_in_a_later_read_end_it():
             if len(heard) == 2:
                 w[...] = weights_of("f4", SHAPE) + 1
 
-    with pytest.raises(cf.ChunkfoldError, match=r"'weighted_median'.* others in the last one"):
+    with pytest.raises(cf.ChunkfoldError, match=r"'weighted_median'.* changed before the last one"):
         cf.reduce((stored(x), w), "weighted_median", on_event=change)

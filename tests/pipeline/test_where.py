@@ -92,7 +92,7 @@ def test_where_nothing_is_left_floats_are_nan_and_integers_an_error() -> None:
     ("where", "error", "says"),
     [
         (5, PlanError, "where is int64; a mask has bools"),
-        ("3 > 1", MonoidError, "says nothing of x"),
+        ("3 > 1", MonoidError, "does not contain x"),
         (lambda x: "a", MonoidError, "where gives 'a'"),
         (lambda x: 1 if x > 0 else 0, MonoidError, "cf.where"),
         (lambda x: np.gcd(x, 2), MonoidError, "np.gcd"),

@@ -113,11 +113,11 @@ def test_a_ledger_tells_maps_apart_and_skips_no_block_by_them(folder: Path, tmp_
     ("where", "told"),
     [
         (("x > y", np.ones(6, bool)), "where is bool, but the condition 'x > y' compares with its"),
-        (("x > 3", np.ones(6)), "where takes no number of the map beside it"),
+        (("x > 3", np.ones(6)), "where ignores the map given with it"),
         ((lambda x: x > 3, np.ones(6)), "takes 1 positional argument but 2 were given"),
         ((np.ones(6),), r"make it one, .* or compare elements with it, as where=\('x > y', map\)"),
-        (("y > 3", np.ones(6)), "the condition 'y > 3' says nothing of x"),
-        ("x > y", "'x > y' compares with y, a map of numbers, but there is none: give both"),
+        (("y > 3", np.ones(6)), "the condition 'y > 3' does not contain x"),
+        ("x > y", "'x > y' compares with y, a map of numbers, but no map is given: give both"),
         (("x > y", np.ones(5)), "does not fit"),
     ],
 )

@@ -233,7 +233,7 @@ def test_pairs_are_aligned(store: Path):
         cf.reduce((one, lazy["whole"][6:]), "dot")
     later = lazy["whole"][6:].assign_coords(time=one.time, season=one.season)
     assert cf.reduce((one, later), "dot", skipna=True) == (one * later).sum()
-    with pytest.raises(PlanError, match="the other is none"):
+    with pytest.raises(PlanError, match="the other is not"):
         cf.reduce((one, store / "whole"), "dot")
 
 
@@ -262,7 +262,7 @@ def test_pairs_leave_nan_out_as_one_array_does():
     ("change", "why"),
     [
         (lambda of: of["packed"].T, "xarray has its axes in another order"),
-        (lambda of: of["when"], "values are decoded to datetime64[ns] in a way of xarray's own"),
+        (lambda of: of["when"], "xarray decodes values to datetime64[ns] in its own way"),
     ],
 )
 def test_what_is_not_read_directly_is_read_by_xarray(store: Path, change: Any, why: str):
@@ -377,8 +377,8 @@ def test_questions_of_a_dataset_read_an_array_once(store: Path):
 @pytest.mark.parametrize(
     ("questions", "said"),
     [
-        ({}, "no question is asked"),
-        ({"a": "mean"}, "'a' is no question, but str"),
+        ({}, "no question is given"),
+        ({"a": "mean"}, "'a' is not a question, but a str"),
         ({"a": cf.ask(), "b": cf.ask(axis="tim")}, "b: the Dataset has no axis 'tim'"),
         ({"a": cf.ask(), "b": cf.ask(by="seasn")}, "b: by 'seasn' names nothing in the Dataset"),
         ({"a/b": cf.ask()}, "a question is called 'a/b'"),
@@ -393,7 +393,7 @@ def test_what_cannot_be_asked_of_a_dataset_is_refused(ds: xr.Dataset, questions:
 
 def test_a_dataset_without_arrays_is_asked_nothing_wrong():
     empty = xr.Dataset()
-    with pytest.raises(TypeError, match="there is no option 'foo'"):
+    with pytest.raises(TypeError, match="no option is called 'foo'"):
         cf.reduce(empty, {"a": cf.ask("mean")}, foo=1)  # type: ignore[call-arg]
     with pytest.raises(PlanError, match="no axis 0; it has no axes"):
         cf.reduce(empty, "mean", axis=0)

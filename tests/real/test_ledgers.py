@@ -202,7 +202,7 @@ def test_a_run_that_was_stopped_and_replaced_changes_nothing(
             pyramid("s3://data/image", out, 3, ledger=ledger)
         finally:
             os.kill(first.pid, signal.SIGCONT)
-        assert b"another run makes it now" in first.communicate(timeout=100)[1]
+        assert b"another run writes it now" in first.communicate(timeout=100)[1]
     expected = files(tmp_path / "expected")
     assert keys_below(store, "b.zarr") == {f"b.zarr/{name}" for name in expected}
     for name, content in expected.items():

@@ -139,9 +139,9 @@ def test_a_job_starts_its_workers_in_slurm(environment, job: Path):
         (
             "partition='nowhere'",
             2,
-            "refuses what cluster asks for: allocation failure: Invalid p",
+            "refuses what cluster requests: allocation failure: Invalid p",
         ),
-        ("memory='1 TiB'", 2, "refuses what cluster asks for: allocation failure: "),
+        ("memory='1 TiB'", 2, "refuses what cluster requests: allocation failure: "),
     ],
 )
 def test_workers_that_do_not_come_are_not_waited_for_forever(

@@ -29,7 +29,7 @@ def test_commands_take_leave(refs: Path, tmp_path: Path, command: Callable):
     place, leave = f"{refs}/x", ("--allow-targets", f"{tmp_path}/d.zarr/")
     for name in ("reduce", "plan", "describe"):
         said = " ".join(command(name, place, code=2).stderr.split())
-        assert f"without leave those of this file lead only below {refs.parent}/" in said
+        assert f"without permission those of this file may lead only below {refs.parent}/" in said
         assert " ".join(leave) in said
         command(name, place, *leave)
     assert "sum 15" in " ".join(
@@ -42,7 +42,7 @@ def test_jobs_take_leave(refs: Path, tmp_path: Path, command: Callable):
     text = "schema = 1\nsources = 'r/refs.json'\n{}\n[reduce]\nstatistics = 'sum'\n"
     text += "[output]\npath = 'o.json'\n[cluster]\nkind = 'local'\n"
     job.write_text(text.format(""))
-    assert "without leave" in command("run", job, "--check", code=2).stderr
+    assert "without permission" in command("run", job, "--check", code=2).stderr
     for leave in ("d.zarr", "./", str(tmp_path)):
         job.write_text(text.format(f"allow_targets = '{leave}'"))
         command("run", job, "--check")

@@ -28,7 +28,7 @@ def strictly(text: str) -> Any:
     """Read JSON as RFC 8259 has it, of Unicode letters only."""
 
     def refuse(word: str) -> None:
-        raise ValueError(f"{word} is no JSON")
+        raise ValueError(f"{word} is not readable JSON")
 
     read = json.loads(text, parse_constant=refuse)
     json.dumps(read, ensure_ascii=False).encode()

@@ -166,7 +166,7 @@ def test_each_array_of_a_group_has_statistics_or_a_reason(damaged: Path):
         "a": "",
         "all bad": "none of its chunks can be read: all were skipped",
         "broken": "cannot be opened (JSONDecodeError",
-        "packed": "scale_factor is 'a tenth', no finite float64: mend it",
+        "packed": "scale_factor is 'a tenth', not a finite float64: correct it",
         "part bad": "",
         "removed": "is gone, but the consolidated metadata of its group name it",
         "z": "",

@@ -93,7 +93,7 @@ def test_the_environment_and_overrides_are_heard(written, monkeypatch):
         ("output.path=${NOPE}", "FILE, --set output.path=${NOPE}: the environment has no NOPE"),
         ("limits.time=soon", "FILE, --set limits.time=soon: give a time with its unit, such as"),
         ("limits", "--set 'limits' is not KEY=VALUE, as in limits.time='2 h'"),
-        ("schema.of=3", "--set 'schema.of=3': schema is no table"),
+        ("schema.of=3", "--set 'schema.of=3': schema is not a table"),
     ):
         assert problems(path, override)[0].startswith(sentence)
 
@@ -104,24 +104,24 @@ def test_the_environment_and_overrides_are_heard(written, monkeypatch):
         ("schema = 1", "", "FILE: it has no schema; begin it with: schema = 1"),
         ("schema = 1", "schema = 2", "FILE:1: schema: is 2, but this chunkfold knows job files"),
         ("schema = 1", "schema = '1'", "FILE:1: schema: is '1'; job files of this chunkfold have"),
-        ("schema = 1", "schema = 1\nextra = 3", "FILE:2: extra: is no such key; there are: schema"),
+        ("schema = 1", "schema = 1\nabc = 3", "FILE:2: abc: is no such key; use one of: schema"),
         ("axes", "axess", "FILE:6: reduce.axess: is no such key; did you mean 'axes'?"),
         ("workers = 2", "worker = 2", "FILE:14: cluster.worker: is no such key; did you mean 'wo"),
         ("workers = 2", "", "FILE:12: cluster.workers: is missing"),
         ("workers = 2", "workers = 'two'", "FILE:14: cluster.workers: is 'two', but should be a v"),
         ("workers = 2", "workers = 0", "FILE:14: cluster.workers: is 0, but should be greater th"),
-        ('"slurm"', '"slum"', "FILE:13: cluster.kind: is 'slum'; there are: 'local', 'address', "),
+        ('"slurm"', '"slum"', "FILE:13: cluster.kind: is 'slum'; use one of: 'local', 'address', "),
         ('kind = "slurm"', "", "FILE:14: cluster.workers: is no such key; did you mean 'workers"),
         ('"time", 2', '"time", 2.5', "FILE:6: reduce.axes[1]: is 2.5, but should be a valid"),
-        ('"0:10, ..."', '"0:x"', "FILE:7: reduce.select: selection '0:x': '0:x' is neither an int"),
+        ('"0:10, ..."', '"0:x"', "FILE:7: reduce.select: selection '0:x': '0:x' is not an int"),
         ('"0:10, ..."', "3", "FILE:7: reduce.select: is 3, but should be a valid string"),
         ('"std"', '"sdt"', "FILE:5: reduce.statistics: no reduction is called 'sdt'; did you mean"),
         ('"std"', '"dot"', "FILE:5: reduce.statistics: dot takes two arrays; a job reduces one at"),
-        ('"std"]', '"std"]\nedges = "1,2"', "FILE:4: reduce: edges '1,2' are for a histogram, wh"),
+        ('"std"]', '"std"]\nedges = "1,2"', "FILE:4: reduce: edges '1,2' are for a histogram, bu"),
         ('"std"]', '"std"]\nsketch = 0.1', "FILE:4: reduce: sketch 0.1 is for quantiles, such as"),
         ('"std"]', '"p5"]\nsketch = 2', "FILE:4: reduce: rtol of a sketch of quantiles is 2; give"),
         ('"std"]', '"std"]\nskipna = 1', "FILE:6: reduce.skipna: is 1, but should be a valid bool"),
-        ('"std"]', '"std"]\ndtype = "i9"', "FILE:6: reduce.dtype: 'i9' is no dtype"),
+        ('"std"]', '"std"]\ndtype = "i9"', "FILE:6: reduce.dtype: 'i9' is not a dtype"),
         ('"std"]', '"std"]\nlift = "x*x"', "FILE:6: reduce.lift: a job file holds no code: put a"),
         ('"std"', '"x; }"', "FILE:5: reduce.statistics[1]: a job file holds no code"),
         ('"std"', '{ name = "s" }', "FILE:5: reduce.statistics[1]: a job file holds no code"),
@@ -138,7 +138,7 @@ def test_the_environment_and_overrides_are_heard(written, monkeypatch):
         ('"2 GiB"', '"٢ GiB"', "FILE:19: limits.memory: give a size with its unit"),
         ('"90 m"', '"٩ m"', "FILE:20: limits.time: give a time with its unit"),
         ('"2 GiB"', '"1e9"', "FILE:19: limits.memory: give a size with its unit"),
-        ('"std"]', '"std"]\ndtype = ","', "FILE:6: reduce.dtype: ',' is no dtype"),
+        ('"std"]', '"std"]\ndtype = ","', "FILE:6: reduce.dtype: ',' is not a dtype"),
         ("[output]", "# a\u2028b\n[output]\nx = 1", "FILE:11: output.x: is no such key"),
         ('"8 GiB"', '"8 GiB"\nslurm = 1', "FILE:17: cluster.slurm: is no such key"),
         ('"std"]', '"std"]\nstr = 1', "FILE:6: reduce.str: is no such key"),
@@ -183,7 +183,7 @@ def test_code_comes_from_installed_packages(written, tmp_path: Path, monkeypatch
     assert isinstance(op, Monoid)
     assert op.name == "energy"
     assert (
-        "theirs:broken is a int, no Monoid"
+        "theirs:broken is a int, not a Monoid"
         in problems(written(PLAIN.replace('"mean"', '"broken"')))[0]
     )
 

@@ -163,13 +163,13 @@ def test_sources_are_called_by_what_tells_them_apart(folder: Path):
     assert names("2026.zarr", "2026.zarr/a") == ["a", "b"]  # the same array twice is one
     for patterns, sentence in (
         (["nothing*"], "nothing.* matches no Zarr array or group"),
-        (["no/such/*"], "matches nothing: .*no/such is no folder"),
+        (["no/such/*"], "matches nothing: .*no/such is not a folder"),
         (["gone.zarr"], "gone.zarr: no such path"),
         (["2025.zarr", "2026.zarr"], "2026.zarr/a would both be written as 'a': name the folder"),
     ):
         with pytest.raises(cf.ChunkfoldError, match=sentence):
             names(*patterns)
-    with pytest.raises(cf.JobError, match="leaves no array"):
+    with pytest.raises(cf.JobError, match="excludes all arrays"):
         names("2026.zarr", exclude=["*"])
     with pytest.raises(cf.JobError, match="patterns are for local paths and stores that can be"):
         job_sources(["https://host/*.zarr"])
@@ -212,7 +212,7 @@ def test_a_check_plans_and_leaves_nothing(folder: Path, scheduler: str):
         (["output.path=no/such/o.json"], "no/such does not exist"),
         (["output.path=2025.zarr"], "2025.zarr exists; remove it, choose another, or overwrite"),
         (["output.path=o.txt"], "ends in '.txt'"),
-        (["output.path=o.csv", "reduce.statistics='histogram'"], "histogram has axes of its own"),
+        (["output.path=o.csv", "reduce.statistics='histogram'"], "histogram has its own axes"),
         (["output.path=o.zarr", "reduce.statistics='sum'", "reduce.dtype='object'"], "no data ty"),
         (["output.manifest=no/such/m.json"], "no/such does not exist"),
         (["cluster={kind='slurm', workers=1, cores=1, memory='1 GiB'}"], "slurm"),
@@ -220,7 +220,7 @@ def test_a_check_plans_and_leaves_nothing(folder: Path, scheduler: str):
         (["output.manifest='2026.zarr'"], "write it elsewhere"),
         (["output.manifest='notes.txt'"], r"ends in '.txt'; use .json for JSON"),
         (["output.report='job.toml'"], r"ends in '.toml'; use .html for a page"),
-        (["output.manifest='o.json'"], "are one or in each other"),
+        (["output.manifest='o.json'"], "are the same, or one is inside the other"),
     ],
     ids=lambda value: str(value)[:30],
 )
@@ -238,7 +238,9 @@ def test_what_is_wrong_is_found_before_the_work(
 @pytest.mark.parametrize("out", ["2026.zarr", "2026.zarr/a", "2026.zarr/a/inner.zarr", "link.zarr"])
 def test_a_source_is_never_overwritten(folder: Path, scheduler: str, out: str, command: Callable):
     (folder / "link.zarr").symlink_to(folder / "2026.zarr")
-    sentence = r"output .* and source .* are one or in each other; write it elsewhere"
+    sentence = (
+        r"output .* and source .* are the same, or one is inside the other; write it elsewhere"
+    )
     inner = r"output .* lies in the Zarr array .*: write it elsewhere"
     with pytest.raises(cf.PlanError, match=inner if out.endswith("inner.zarr") else sentence):
         run_job(job(folder, scheduler, out, "output.overwrite=true"))
@@ -268,7 +270,7 @@ def test_results_of_two_sources_do_not_stand_in_each_other(folder: Path, schedul
 def test_only_a_zarr_is_overwritten(folder: Path, scheduler: str):
     (folder / "thesis.zarr").mkdir()
     (folder / "thesis.zarr" / "thesis.txt").write_text("years of work")
-    with pytest.raises(cf.PlanError, match="is a folder, but no Zarr"):
+    with pytest.raises(cf.PlanError, match="is a folder, but not a Zarr"):
         run_job(job(folder, scheduler, "thesis.zarr", "output.overwrite=true"))
     assert (folder / "thesis.zarr" / "thesis.txt").exists()
 
@@ -404,7 +406,7 @@ def test_links_in_a_circle_lead_nowhere_twice(folder: Path, scheduler: str):
 
 def test_a_name_that_no_output_can_hold_is_refused(folder: Path, scheduler: str):
     (folder / "2025.zarr").rename(os.fsdecode(bytes(folder) + b"/caf\xe9.zarr"))
-    with pytest.raises(cf.JobError, match=r"caf\\udce9\.zarr.* is no UTF-8"):
+    with pytest.raises(cf.JobError, match=r"caf\\udce9\.zarr.* is not UTF-8"):
         job_sources(job(folder, scheduler, "o.json", "sources='caf*.zarr'").sources)
 
 
@@ -417,11 +419,11 @@ def test_a_name_that_no_output_can_hold_is_a_row_with_its_reason(
     changed = ("--set", f"sources='{pattern}'", "--set", "output.report=r.html")
     code, _, said = here("run", folder / "job.toml", *changed)
     assert code == 3, said
-    assert "is no UTF-8: no output can hold that name" in said
+    assert "is not UTF-8: no output can hold that name" in said
     told = json.loads((folder / "o.csv.manifest.json").read_text())
     assert told["status"] == "skipped"
     assert {one["name"] for one in told["left_out"]} >= {"caf\\xe9.zarr/a"}
-    assert all("is no UTF-8" in one["reason"] for one in told["left_out"])
+    assert all("is not UTF-8" in one["reason"] for one in told["left_out"])
     assert "2026.zarr/a" in told["runs"]
     assert {row["source"] for row in rows(folder / "o.csv")} == set(told["runs"])
     assert 'data-of="array">caf\\xe9.zarr/a</td>' in (folder / "r.html").read_text()
@@ -430,7 +432,7 @@ def test_a_name_that_no_output_can_hold_is_a_row_with_its_reason(
 def test_coordinates_of_a_group_are_reduced_if_they_are_named(tmp_path: Path):
     group = zarr.open_group(tmp_path / "g.zarr", mode="w")
     group.create_array("x", data=np.arange(4.0), dimension_names=("x",))
-    with pytest.raises(cf.JobError, match="coordinates of axes are left out, unless"):
+    with pytest.raises(cf.JobError, match="coordinates of axes are omitted, unless"):
         job_sources([str(tmp_path / "g.zarr")])
     group.create_array("t", data=np.ones((2, 4)), dimension_names=("y", "x"))
     group.create_array("depth", data=np.ones(4), dimension_names=("x",))

@@ -82,17 +82,17 @@ def test_a_plan_makes_no_ledger(source: Path, tmp_path: Path, command: Callable)
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("ledger", "show", "{tmp}/none"), "no such folder"),
+        (("ledger", "show", "{tmp}/none"), "the folder does not exist"),
         (("ledger", "prune", "{tmp}", "--older-than", "soon"), "give an age with its unit"),
         (("ledger", "prune", "{tmp}", "--older-than", "-1d"), "give an age with its unit"),
         (("reduce", "{tmp}/a.zarr", "--ledger", "http://host/l"), "cannot be written"),
         (
             ("reduce", "{tmp}/a.zarr", "--ledger", "{tmp}/o.zarr/l", "--out", "{tmp}/o.zarr"),
-            "are one or in each other: give each a name",
+            "are the same, or one is inside the other: give each its own name",
         ),
         (
             ("project", "{tmp}/a.zarr", "{tmp}/l", "--axis", "0", "--ledger", "{tmp}/l"),
-            "are one or in each other: give each a name",
+            "are the same, or one is inside the other: give each its own name",
         ),
         (("reduce", "{tmp}/a.zarr", "--ledger", "{tmp}/l", "--mode", "fast"), "ledger keeps exact"),
     ],

@@ -87,8 +87,8 @@ def test_what_was_there_stays_where_the_new_one_fails(tmp_path: Path, before: bo
         ("there.json", "exists; remove it, choose another, or overwrite it"),
         ("no/folder/x.json", "no/folder does not exist: make that folder"),
         ("x.txt", "ends in '.txt'; use .json for JSON, .zarr for Zarr"),
-        ("http://host/x.json", "outputs are local, or of s3://"),
-        ("file:///tmp/x.json", "outputs are local, or of s3://"),
+        ("http://host/x.json", "outputs must be local, or of s3://"),
+        ("file:///tmp/x.json", "outputs must be local, or of s3://"),
         ("..", "names no file"),
         ("sub/..", "names no file"),
         ("x.html", "ends in '.html'"),
@@ -135,7 +135,7 @@ def test_only_files_and_zarrs_are_overwritten(tmp_path: Path):
     os.mkfifo(tmp_path / "pipe.json")
     (tmp_path / "folder.json").mkdir()
     (tmp_path / "folder.json" / "zarr.json").write_text("{}")
-    for name, sentence in (("pipe.json", "neither a file nor"), ("folder.json", "but no Zarr")):
+    for name, sentence in (("pipe.json", "not a file or"), ("folder.json", "but not a Zarr")):
         with pytest.raises(PlanError, match=sentence):
             check_output(tmp_path / name, overwrite=True)
 
@@ -146,7 +146,7 @@ def test_what_comes_meanwhile_is_not_overwritten(tmp_path: Path):
             made.write_text("new")
             (tmp_path / "o.json").write_text("somebody's")
 
-    with pytest.raises(PlanError, match="came meanwhile"):
+    with pytest.raises(PlanError, match="was created meanwhile"):
         late()
     assert (tmp_path / "o.json").read_text() == "somebody's"
 
@@ -163,7 +163,7 @@ def test_what_comes_behind_the_last_look_is_not_overwritten(
             write(made, "new", folder=folder)
             write(out, "somebody's", folder=folder)
 
-    with pytest.raises(PlanError, match="came meanwhile"):
+    with pytest.raises(PlanError, match="was created meanwhile"):
         late()
     assert made_of(out) == "somebody's"
     assert list(tmp_path.iterdir()) == [out]

@@ -74,7 +74,7 @@ def test_a_command_asks_several_and_writes_them_by_name(air: xr.DataArray, comma
         (["a: --op mean", "a: --op max"], "--ask 'a' is given twice"),
         (
             ["a: --sel time=3"],
-            "--ask 'a': --sel says what all questions read: give it outside --ask",
+            "--ask 'a': --sel applies to what all questions read: give it outside --ask",
         ),
         (["a: --opp mean"], "--ask 'a': No such option '--opp'"),
         (["a: --out x.zarr"], "give others outside --ask"),
@@ -143,5 +143,5 @@ def test_a_job_file_that_asks_badly_is_refused(old: str, new: str, said: str, ai
 
 def test_a_job_file_that_asks_nothing_is_refused(air: xr.DataArray):
     Path("j.toml").write_text('schema = 1\nsources = ["a.zarr/air"]\n[output]\npath = "j.zarr"\n')
-    with pytest.raises(JobError, match="nothing is asked"):
+    with pytest.raises(JobError, match="the job computes nothing"):
         load_job("j.toml")

@@ -222,7 +222,7 @@ def test_small_results_are_in_the_manifest(tmp_path: Path, command: Callable):
     ("words", "told"),
     [
         (("none.json",), "cannot be read"),
-        (("other.json",), "is no manifest of version 1"),
+        (("other.json",), "is not a manifest of version 1"),
         (("m.json", "page.pdf"), "ends in '.pdf'"),
     ],
 )

@@ -337,7 +337,7 @@ def test_what_no_run_can_go_on_with_is_refused(source: Path, tmp_path: Path):
     own = cf.Monoid(
         "own", fields={"s": "float64"}, zero={"s": 0}, lift=lambda x: {"s": x}, op="max"
     )
-    with pytest.raises(PlanError, match=r"ledger is given, but .*of yours.*: leave the ledger out"):
+    with pytest.raises(PlanError, match=r"ledger is given, but .*your own.*: omit the ledger"):
         pyramid(source, "b.zarr", 2, own, ledger=tmp_path / "l")
 
 

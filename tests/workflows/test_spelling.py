@@ -10,8 +10,8 @@ from chunkfold.workflows.cli.run_command import run_command as run
 
 SAID = [
     (
-        "boundary is 'pad', but there are no windows: give them with coarsen=",
-        "--boundary is 'pad', but there are no windows: give them with --coarsen",
+        "boundary is 'pad', but no windows are given: give them with coarsen=",
+        "--boundary is 'pad', but no windows are given: give them with --coarsen",
     ),
     ("a.zarr: min_count is 3", "a.zarr: --min-count is 3"),
     ("so name it in axis= too", "so name it in --axis too"),

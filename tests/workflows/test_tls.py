@@ -192,13 +192,13 @@ def test_so_they_do_for_workers(site: Site, here, given, code: int, words: str):
 def test_what_is_asked_for_and_what_addresses_say_must_agree(site: Site, reduce):
     plain = site.address.replace("tls://", "tcp://")
     code, _, said = reduce(plain, *site.options(site.client))
-    assert (code, "is no address with encryption, which" in said) == (2, True)
+    assert (code, "is not an encrypted address, which" in said) == (2, True)
     code, _, said = reduce(plain)
-    assert (code, "Others have addresses like tls://" in said) == (4, True)
+    assert (code, "With TLS, addresses are like tls://" in said) == (4, True)
     with LocalCluster(n_workers=0, dashboard_address=":0") as other:
         insecure = other.scheduler_address.replace("tcp://", "tls://")
         code, _, said = reduce(insecure, *site.options(site.client))
-    assert (code, "is it one with TLS" in said) == (4, True)
+    assert (code, "does it use TLS" in said) == (4, True)
 
 
 def test_a_cluster_of_this_host_is_encrypted_where_dask_s_configuration_says_so(site: Site, here):

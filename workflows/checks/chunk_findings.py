@@ -68,7 +68,7 @@ def chunk_findings(
         said = f"{lacking} not stored; the store does not list which"
         found.append(Finding(source.name, FindingKind.MISSING, said, chunks=read.lacking))
     elif read.stored is None and not source.tells_missing(listed=False):
-        said = f"which {source.object_kind} are stored is not told: missing ones pass for fill"
+        said = f"which {source.object_kind} are stored is not known: missing ones are read as fill"
         found.append(Finding(source.name, FindingKind.UNCHECKED, said))
     return found, masks
 

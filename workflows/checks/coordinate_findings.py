@@ -142,7 +142,7 @@ def length_findings(sources: Sequence[Source]) -> Iterator[CoordinateFinding]:
     axes: defaultdict[tuple[str, str], list[tuple[Source, int]]] = defaultdict(list)
     for source in sources:
         if source.of_axis and source.shape[0] > _MOST:
-            said = f"order and doubles are not looked for among more than {_MOST:,} values"
+            said = f"order and duplicates are not checked among more than {_MOST:,} values"
             yield source.name, FindingKind.UNCHECKED, said
         if getattr(source, "level", None) is None:
             for dim, size in zip(source.dims or (), source.shape, strict=False):

@@ -147,7 +147,7 @@ class KnownArray:
             changed[box] |= written
         messages = {
             FindingKind.DAMAGED: f"{counted(blocks, 'block')} with another {', '.join(differ)} "
-            "than the ledger has, and nothing says that it was written since: one or more chunks "
+            "than the ledger has, but no time says that it was written since: one or more chunks "
             f"of {'it' if blocks == 1 else 'each'} are damaged",
             FindingKind.CHANGED: "written since the ledger had the block that it is in",
         }
@@ -155,7 +155,9 @@ class KnownArray:
         if not (compared | changed).any():
             unused = len(self._ledger.damaged)
             told = f", and {counted(unused, 'damaged segment')}" if unused else ""
-            lacking = f"not compared: the ledger has no statistics of its blocks as they are{told}"
+            lacking = (
+                f"not compared: the ledger has no statistics of its blocks as they are now{told}"
+            )
         return LedgerFindings(damaged, changed & ~compared, compared, messages, lacking)
 
     def _known_blocks(self) -> Iterator[tuple[Block, Slices, Mapping[str, Any]]]:

@@ -54,7 +54,7 @@ def limits_of(
     if "valid_range" in said:
         ends = said["valid_range"]
         if not isinstance(ends, (list, tuple)) or len(ends) != 2:
-            raise PlanError(f"valid_range is {reprlib.repr(ends)}, not two numbers: mend it")
+            raise PlanError(f"valid_range is {reprlib.repr(ends)}, not two numbers: correct it")
         yield _stated(source, packing, "valid_range", *ends)
     for name in ("valid_min", "valid_max"):
         if name in said:
@@ -66,7 +66,7 @@ def limits_of(
 def _stated(source: Source, packing: Packing | None, name: str, *ends: Any) -> ValueLimits:
     for end in ends:
         if end is not None and (isinstance(end, bool) or not isinstance(end, (int, float))):
-            raise PlanError(f"{name} is {reprlib.repr(end)}, no number: mend it")
+            raise PlanError(f"{name} is {reprlib.repr(end)}, not a number: correct it")
     low, high = (None if end is None or math.isnan(end) else end for end in ends)
     whole = all(end is None or float(end).is_integer() for end in (low, high))
     scales = packing is not None and packing.scales and source.dtype.kind in "iu"
@@ -119,7 +119,7 @@ def parsed_limits(texts: Iterable[str]) -> dict[str, ValueEnds]:
             low = high = None
         if not (equals and name) or (low is None and high is None):
             raise PlanError(
-                f"limits {text!r} are no name and two ends: write 'air=180:330', 'rain=0:' or "
+                f"limits {text!r} are not a name and two ends: write 'air=180:330', 'rain=0:' or "
                 "'*=:1e10'"
             )
         found[name.strip()] = (low, high)

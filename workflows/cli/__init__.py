@@ -126,8 +126,8 @@ def _loaded(point: metadata.EntryPoint) -> click.Command:
 
     def refuse(**_: object) -> None:
         raise PlanError(
-            f"command {point.name!r} of entry point {PLUGINS} cannot be loaded ({problem}): mend "
-            f"{point.value.partition(':')[0]!r} or uninstall its package"
+            f"command {point.name!r} of entry point {PLUGINS} cannot be loaded ({problem}): "
+            f"correct {point.value.partition(':')[0]!r} or uninstall its package"
         )
 
     words = click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)
@@ -223,7 +223,7 @@ def main() -> None:
         where = f"{type(error).__name__}: {error}".partition("\n")[0]
         tell(
             ChunkfoldError(
-                f"{command_words()}: an unexpected error ({where}): a fault of chunkfold's own; "
+                f"{command_words()}: an unexpected error ({where}): a bug in chunkfold; "
                 f"{TRACEBACK}=1 shows where, for a report"
             )
         )

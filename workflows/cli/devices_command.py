@@ -115,7 +115,7 @@ def node_words(device: Device) -> str:
     """Say near which cores a device is, as far as this host tells."""
     node = node_of(device.pci)
     if node is None:
-        return "not known: this host does not tell near which cores it is"
+        return "not known: this host does not say which cores are near it"
     nodes = numa_nodes()
     cores = cores_text(nodes[node].cores) if node in nodes else ""
     told = f"{node} of {len(nodes)}, cores {cores or 'none'}"

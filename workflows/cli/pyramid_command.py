@@ -112,5 +112,8 @@ def _factor(given: tuple[str, ...]) -> LevelFactor:
         try:
             return integer(each[0])
         except ValueError:
-            raise PlanError(f"factor {each[0]!r} is no number, as 2, nor 'y=2,x=2'") from None
+            raise PlanError(
+                f"factor {each[0]!r} is not a number, such as 2, or factors by axis, such as "
+                "'y=2,x=2'"
+            ) from None
     return windows(each)

@@ -90,7 +90,7 @@ def questions_from(asks: Sequence[str], given: Mapping[str, Any]) -> Options | d
         if not colon:
             raise PlanError(f"--ask {question!r} has no name: write 'NAME: OPTIONS'")
         if name in found:
-            raise PlanError(f"--ask {name!r} is given twice: give each question a name of its own")
+            raise PlanError(f"--ask {name!r} is given twice: give each question its own name")
         try:
             found[name] = options_from(**{**given, **_own(text)})
         except PlanError as error:
@@ -105,7 +105,7 @@ def _own(text: str) -> dict[str, Any]:
     except (click.UsageError, ValueError) as error:
         told = error.format_message() if isinstance(error, click.UsageError) else str(error)
         if isinstance(error, click.NoSuchOption) and error.option_name in _BESIDE:
-            told = f"{error.option_name} says what all questions read: give it outside --ask"
+            told = f"{error.option_name} applies to what all questions read: give it outside --ask"
         elif isinstance(error, click.NoSuchOption):
             told += " A question has the options of a reduction; give others outside --ask."
         raise PlanError(told) from error

@@ -34,7 +34,7 @@ class Tolerance:
             given = getattr(self, name)
             plain = isinstance(given, (int, float)) and not isinstance(given, bool)
             if not plain or not 0 <= given < math.inf:
-                raise PlanError(f"{name} is {given!r}; give a number from 0 on")
+                raise PlanError(f"{name} is {given!r}; give a number of 0 or more")
         whole = isinstance(self.ulp, int) and not isinstance(self.ulp, bool)
         if not whole or not 0 <= self.ulp <= _MOST_ULP:
             raise PlanError(f"ulp is {self.ulp!r}; give a whole number from 0 to 2**62")

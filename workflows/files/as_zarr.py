@@ -131,4 +131,4 @@ def refuse_own_axes(options: Options, remedy: str) -> None:
     """
     for one in options.monoids:
         if one.last_axis:
-            raise PlanError(f"{one.name} has axes of its own: {remedy}")
+            raise PlanError(f"{one.name} has its own axes: {remedy}")

@@ -35,8 +35,8 @@ def refuse_unwritable(grouping: Grouping, axes: Sequence[str]) -> None:
     for one in grouping.labels:
         if one.axis in axes:
             raise PlanError(
-                f"{one.name}: the labels of groups are called {one.axis!r}, as an axis that "
-                "results keep: give them under another name"
+                f"{one.name}: the labels of groups and an axis that results keep are both called "
+                f"{one.axis!r}: rename the labels"
             )
         if one.groups.dtype.kind in "mM":
             _unit_of(one.name, one.groups.dtype)

@@ -99,7 +99,7 @@ def refuse_taken(
 def _refuse(source: str, what: str, name: str, taken: Mapping[str, str]) -> None:
     if name in taken:
         raise PlanError(
-            f"{source}: {what} would be called {name!r} in a Zarr or a NetCDF, as its "
-            f"{taken[name]} {name!r} is, and take its place: rename that {taken[name]}, or write "
+            f"{source}: {what} would be called {name!r} in a Zarr or a NetCDF, and so replace "
+            f"its {taken[name]} {name!r}: rename that {taken[name]}, or write "
             "the result by reduce --out as .json or a table"
         )

@@ -87,8 +87,8 @@ def image_of(source: Source) -> Image:
     for number, name in enumerate(names):
         if name is None:
             raise PlanError(
-                f"{source.name}: axis {number} has no name; OME-Zarr's have: name them as "
-                "dimension_names of the array"
+                f"{source.name}: axis {number} has no name; OME-Zarr axes have names: give them "
+                "as dimension_names of the array"
             )
         axes.append(_typed({"name": name}))
     refuse_other_axes(source, axes)
@@ -101,8 +101,8 @@ def _told(source: Source, level: ImageLevel) -> Image:
     if axes is None or len(axes) != ndim:
         said = level.image.get("axes") or level.image.get("coordinateSystems")
         raise PlanError(
-            f"{source.name}: the OME-Zarr metadata of its group give it the axes {said!r}, but it "
-            f"has {ndim}: give a name for each, as version {VERSION} does"
+            f"{source.name}: the OME-Zarr metadata of its group name the axes {said!r}, but it "
+            f"has {ndim} axes: name each of them, as version {VERSION} requires"
         )
     axes = tuple(_typed(axis) if len(axis) == 1 else axis for axis in axes)
     refuse_other_axes(source, axes)
@@ -164,9 +164,9 @@ def refuse_other_axes(source: Source, axes: Sequence[Mapping[str, Any]]) -> None
     if not are_axes_of_image(axes):
         names = [axis["name"] for axis in axes]
         raise PlanError(
-            f"{source.name}: its axes are {', '.join(map(repr, names)) or 'none'}; OME-Zarr's "
-            "images have 2 to 5, of which the last 2 or 3 are called z, y, x, perhaps behind t and "
-            "c: name the array's dimension_names so"
+            f"{source.name}: its axes are {', '.join(map(repr, names)) or 'none'}; OME-Zarr "
+            "images have 2 to 5 axes, and the last 2 or 3 are called z, y, x, after t and c if "
+            "these exist: name them so in the array's dimension_names"
         )
 
 

@@ -108,7 +108,7 @@ def with_windows(
     """
     if found.by == "mean-std" or not {"min", "max"} <= found.statistics.keys() or found.why_not:
         raise PlanError(
-            f"{source.name}: windows of channels are from one finite value to another: "
+            f"{source.name}: windows of channels need two finite values: "
             + (found.why_not or "take by='percentiles' or 'min-max', and extremes")
         )
     values, dtype = found.statistics, source.dtype

@@ -38,7 +38,7 @@ def projected(results: Results) -> dict[str, Any]:
         of_all = image.multiscale.get("coordinateTransformations")
         above = None if of_all is None else placing_of(source.name, of_all, len(source.shape))
     except PlanError as error:
-        told = f"OME-Zarr metadata of results are left out: {error}"
+        told = f"OME-Zarr metadata of results are omitted: {error}"
         warnings.warn(told, RuntimeWarning, stacklevel=2)
         return {}
     steps = [(0, 1) if n == image.channel_axis else _steps(results, n) for n in left]

@@ -98,6 +98,6 @@ def _is_number(value: Any) -> bool:
 def _refused(name: str, one: Any) -> PlanError:
     return PlanError(
         f"{name}: the OME-Zarr metadata of its group have the transformation {one!r}, from which "
-        "the scale of another level cannot be derived: give this level a scale, and perhaps a "
+        "the scale of another level cannot be derived: give this level a scale, and if needed a "
         "translation, with a number for each axis"
     )

@@ -71,20 +71,22 @@ def refuse_no_labels(request: Request) -> None:
     }
     for name, asked in given.items():
         if asked:
-            raise PlanError(f"op='mode' counts every label of a window: leave out {name}")
+            raise PlanError(f"op='mode' counts every label of a window: omit {name}")
 
 
 def refuse_op(request: Request, name: str) -> None:
     """Refuse an op whose results cannot be the elements of a level."""
     monoid = request.options.monoids[0]
     if monoid.last_axis:
-        raise PlanError(f"{name} has axes of its own: levels of an image have none")
+        raise PlanError(f"{name} has its own axes: levels of an image cannot have them")
     if request.reads_again():
         raise PlanError(f"{name} may read the image several times; a pyramid reads it once")
     if request.bound().accumulator.uses_index:
-        raise PlanError(f"{name} returns positions, or may depend on them: a level has none")
+        raise PlanError(
+            f"{name} returns positions, or may depend on them, but a level has no positions"
+        )
     if len(request.sources) > 1 or (monoid.inputs > 1 and is_known(monoid) and not monoid.weights):
-        raise PlanError(f"{name} takes {monoid.inputs} arrays; a pyramid is of one image")
+        raise PlanError(f"{name} takes {monoid.inputs} arrays; a pyramid takes one image")
 
 
 def refuse_unresumable(op: Op) -> None:
@@ -97,8 +99,8 @@ def refuse_unresumable(op: Op) -> None:
     """
     if not isinstance(op, str):
         raise PlanError(
-            f"ledger is given, but {op.name} is a declaration of yours, and nothing tells whether "
-            "its functions are the same in another run: leave the ledger out"
+            f"ledger is given, but {op.name} is your own declaration, and chunkfold cannot know "
+            "whether its functions are the same in another run: omit the ledger"
         )
 
 

@@ -120,7 +120,7 @@ def plan_pyramid(
     opened, modes = open_source(source), op == "mode"
     image, windows = image_of(opened), windows_of(opened, factor)
     if op == "mean" and opened.dtype.kind in "iu" and "labels" in opened.name.split("/"):
-        told = f"{opened.name} seems to have labels: op='mode' keeps them, and means are others"
+        told = f"{opened.name} seems to have labels: op='mode' keeps them, but means are not labels"
         warn_caller(UserWarning(told))
     # Of modes the elements are read as they are.
     read = "max" if modes else op

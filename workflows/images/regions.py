@@ -138,13 +138,13 @@ def fitting_axes(image: Source, labels: Source) -> tuple[tuple[int, ...], tuple[
         axis < 0 or size not in (1, image.shape[axis]) for size, axis in pairs
     ):
         raise PlanError(
-            f"{labels.name} has shape {shape}, and {image.name} has {image.shape}: labels have the "
-            "extents of the image's axes of the same names, or of its last ones; give the level of "
-            "the image that was segmented"
+            f"{labels.name} has shape {shape}, and {image.name} has {image.shape}: labels must "
+            "have the sizes of the image's axes of the same names, or of its last axes; give the "
+            "level of the image that was segmented"
         )
     own = [n for n, (size, _) in enumerate(pairs) if size != 1] or [*range(len(shape))][-1:]
     if not own:
-        raise PlanError(f"{labels.name}: labels have at least one axis")
+        raise PlanError(f"{labels.name}: labels must have at least one axis")
     return tuple(own), tuple(axes[n] for n in own)
 
 

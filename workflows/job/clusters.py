@@ -68,7 +68,7 @@ def check_cluster(cluster: Cluster) -> None:
     if isinstance(cluster, Slurm):
         _jobqueue()
         if shutil.which("sbatch") is None:
-            raise PlanError("cluster.kind is 'slurm', but there is no sbatch on this host's PATH")
+            raise PlanError("cluster.kind is 'slurm', but sbatch is not on this host's PATH")
         _security_of_slurm()
     if isinstance(cluster, Kubernetes):
         kubernetes.imported()
@@ -182,7 +182,7 @@ def _check_script(script: str) -> None:
         raise ClusterError(f"Slurm does not answer: {error}") from error
     if done.returncode:
         said = done.stderr.strip().rpartition("\n")[2]
-        raise PlanError(f"Slurm refuses what cluster asks for: {said}")
+        raise PlanError(f"Slurm refuses what cluster requests: {said}")
 
 
 @contextmanager

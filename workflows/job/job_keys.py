@@ -69,7 +69,7 @@ def override(raw: dict[str, Any], given: str) -> KeyPath:
     for part in place[:-1]:
         table = table.setdefault(part, {})
         if not isinstance(table, dict):
-            raise JobError(f"--set {given!r}: {part} is no table")
+            raise JobError(f"--set {given!r}: {part} is not a table")
     table[place[-1]] = parsed
     return place
 

@@ -72,7 +72,9 @@ def load_job(path: str | Path, overrides: Sequence[str] = ()) -> Job:
 def _read(file: Path) -> str:
     try:
         if file.stat().st_size > _MOST_BYTES:
-            raise JobError(f"{file}: is larger than {_MOST_BYTES >> 20} MiB: this is no job file")
+            raise JobError(
+                f"{file}: is larger than {_MOST_BYTES >> 20} MiB: this is not a job file"
+            )
         return file.read_text("utf-8")
     except FileNotFoundError:
         raise JobError(f"{file}: no such file") from None
@@ -153,7 +155,7 @@ def _problem(raw: Any, error: Any) -> tuple[KeyPath, str]:
         return place, "is missing"
     if kind == "union_tag_invalid":
         tag = str(error["ctx"]["tag"])
-        return (*place, "kind"), f"is {tag!r}; there are: " + ", ".join(map(repr, CLUSTERS))
+        return (*place, "kind"), f"is {tag!r}; use one of: " + ", ".join(map(repr, CLUSTERS))
     if kind == "value_error":
         return place, str(error["ctx"]["error"])
     wanted = error["msg"].removeprefix("Input should be ")
@@ -208,7 +210,7 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
 
 def _nearest(key: str, known: Sequence[str]) -> str:
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-    return f"; did you mean {near[0]!r}?" if near else f"; there are: {', '.join(known)}"
+    return f"; did you mean {near[0]!r}?" if near else f"; use one of: {', '.join(known)}"
 
 
 def _is_path(label: str) -> bool:

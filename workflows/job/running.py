@@ -81,7 +81,7 @@ def check_job(job: Job, left_out: dict[str, str] | None = None) -> dict[str, Req
             requests[key] = resolve(source, options)
         except PlanError as error:
             name = "" if source.name in str(error) else f"{source.name}: "
-            wrong.append(f"{name}{error}; or leave it out: exclude = [{key!r}]")
+            wrong.append(f"{name}{error}; or omit it: exclude = [{key!r}]")
     if wrong:
         refused = PlanError("\n".join(map(printable, wrong)))
         refused.several = True  # type: ignore[attr-defined] # who prints it keeps its lines

@@ -135,8 +135,8 @@ class Job(Table):
             for key in (row.key or name for name, row in _SELECTION.items()):
                 if isinstance(own, dict) and key in own:
                     raise ValueError(
-                        f"questions.{name}.{key} says what all questions read: write it below "
-                        "[reduce]"
+                        f"questions.{name}.{key} applies to what all questions read: write it "
+                        "below [reduce]"
                     )
         each = {
             name: {**common, **own} if isinstance(own, dict) and isinstance(common, dict) else own
@@ -147,7 +147,7 @@ class Job(Table):
     @model_validator(mode="after")
     def _fits(self) -> Job:
         if not self.asked:
-            raise ValueError("nothing is asked: there is no [reduce], nor [questions.NAME]")
+            raise ValueError("the job computes nothing: add [reduce] or [questions.NAME]")
         options = self.options
         for one in [options] if isinstance(options, Options) else options.values():
             check_results(self.output.path, one)

@@ -49,7 +49,7 @@ def job_sources(
     unnamed = {} if left_out is None else left_out
     for name, source in _opened(patterns, exclude, out, options):
         if name != name.encode(errors="replace").decode():
-            reason = f"{source.name!r} is no UTF-8: no output can hold that name; rename it"
+            reason = f"{source.name!r} is not UTF-8: no output can hold that name; rename it"
             unnamed[printable(name)] = reason
         elif name in found and found[name].name != source.name:
             one, other = printable(found[name].name), printable(source.name)
@@ -62,7 +62,7 @@ def job_sources(
     if not found:
         raise JobError(_why_none(patterns, exclude, unnamed))
     for reason in unnamed.values():
-        warnings.warn(f"{reason}: the job does without", MissingWarning, stacklevel=2)
+        warnings.warn(f"{reason}: the job continues without it", MissingWarning, stacklevel=2)
     return found
 
 
@@ -77,7 +77,9 @@ def _opened(
         if isinstance(member, Unopened):
             if not member.gone:
                 raise member.error
-            warnings.warn(f"{member.error}: the job does without", MissingWarning, stacklevel=3)
+            warnings.warn(
+                f"{member.error}: the job continues without it", MissingWarning, stacklevel=3
+            )
         elif not (_is_below(out, address) and _is_below(member.name, out)):
             yield name, member
 
@@ -87,9 +89,9 @@ def _why_none(patterns: Sequence[str], exclude: Sequence[str], unnamed: Mapping[
     if unnamed:
         return "; ".join(unnamed.values())
     if exclude:
-        return f"exclude {', '.join(map(repr, exclude))} leaves no array of the sources"
+        return f"exclude {', '.join(map(repr, exclude))} excludes all arrays of the sources"
     return (
-        f"no array of {', '.join(patterns)} exists any more; coordinates of axes are left out, "
+        f"no array of {', '.join(patterns)} exists any more; coordinates of axes are omitted, "
         "unless they are named"
     )
 
@@ -152,7 +154,7 @@ def _local(base: str, parts: Sequence[str]) -> Iterator[str]:
         yield from _zipped(found, parts)
         return
     if not root.is_dir():
-        raise JobError(f"source {'/'.join((base, *parts))} matches nothing: {root} is no folder")
+        raise JobError(f"source {'/'.join((base, *parts))} matches nothing: {root} is not a folder")
     keys = sorted(glob.glob("/".join(parts), root_dir=root, recursive=True))  # noqa: PTH207 # ** follows links there
     for key in _once(root, keys) if "**" in parts else keys:
         path = root / key

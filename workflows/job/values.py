@@ -90,7 +90,7 @@ def dtype_name(name: str) -> str:
     try:
         np.dtype(name)
     except (TypeError, ValueError, SyntaxError):
-        raise PlanError(f"{name!r} is no dtype") from None
+        raise PlanError(f"{name!r} is not a dtype") from None
     return name
 
 
@@ -151,7 +151,7 @@ TYPES: Mapping[str, Any] = MappingProxyType(
 def distinct_paths(claims: dict[str, str]) -> dict[str, str]:
     """See that no two claims are at one path."""
     if len(set(claims.values())) < len(claims):
-        raise PlanError("two claims cannot be at one path")
+        raise PlanError("two claims cannot have the same path")
     return claims
 
 

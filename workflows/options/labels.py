@@ -86,7 +86,9 @@ def of_each(what: str, given: Sequence[Any], labels: int) -> Any:
     (['lat', 'lon'], [['time'], None])
     """
     if len(given) > max(1, labels):
-        raise PlanError(f"{what} is given {len(given)} times, but labels {labels}: once for each")
+        raise PlanError(
+            f"{what} is given {len(given)} times, but labels {labels}: give it once for each"
+        )
     if labels > 1:
         return [one or None for one in given] or None
     return given[0] if given else None

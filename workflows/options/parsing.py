@@ -43,10 +43,10 @@ def parse_edges(text: str) -> list[float]:
         low, high, bins = (kind(word) for kind, word in zip(_RANGE, text.split(":"), strict=True))
     except ValueError:
         raise PlanError(
-            f"edges {reprlib.repr(text)} are neither numbers, as in '0,10,100', nor LOW:HIGH:BINS"
+            f"edges {reprlib.repr(text)} are not numbers, as in '0,10,100', or LOW:HIGH:BINS"
         ) from None
     if not 1 <= bins <= MOST_BINS:
-        raise PlanError(f"edges {text!r} asks for {bins} bins; take 1 to {MOST_BINS}")
+        raise PlanError(f"edges {text!r} makes {bins} bins; give 1 to {MOST_BINS}")
     if not math.isfinite(high - low):
         raise PlanError(f"edges {text!r} has no finite width")
     edges: list[float] = np.linspace(low, high, int(bins) + 1).tolist()
@@ -108,7 +108,7 @@ def windows(given: Sequence[str]) -> dict[int | str, int]:
         except ValueError:
             name = ""
         if not name:
-            raise PlanError(f"coarsen {word!r} is no axis and its elements, as in 'y=2,x=2'")
+            raise PlanError(f"coarsen {word!r} is not an axis and its window, as in 'y=2,x=2'")
         if axis(name) in found:
             raise PlanError(f"coarsen names axis {name!r} twice: give it one window")
         found[axis(name)] = number
@@ -150,11 +150,11 @@ def named_reductions(
         If the tolerance is none.
     """
     if edges is not None and "histogram" not in ops:
-        raise PlanError(f"edges {edges!r} are for a histogram, which is not asked for")
+        raise PlanError(f"edges {edges!r} are for a histogram, but no histogram is computed")
     sketches = {} if rtol is None else {op: one for op in ops if (one := sketched(op, rtol))}
     if rtol is not None and not sketches:
         raise PlanError(
-            f"sketch {rtol!r} is for quantiles, such as median and p95, of which none is asked for"
+            f"sketch {rtol!r} is for quantiles, such as median and p95, but none is computed"
         )
     bins = {} if edges is None else {"histogram": histogram(parse_edges(edges))}
     return [(bins | sketches).get(op) or named(op) for op in ops]
@@ -178,7 +178,9 @@ def named(op: str) -> str | Monoid:
     except Exception as error:
         raise PlanError(f"reduction {op!r} of {point.value} cannot be loaded: {error!r}") from error
     if not isinstance(found, Monoid):
-        raise PlanError(f"reduction {op!r}: {point.value} is a {type(found).__name__}, no Monoid")
+        raise PlanError(
+            f"reduction {op!r}: {point.value} is a {type(found).__name__}, not a Monoid"
+        )
     return replace(found, name=op)
 
 

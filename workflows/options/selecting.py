@@ -68,9 +68,9 @@ def _entry(word: str, text: str) -> Any:
         return integer(word)
     except (ValueError, TypeError):
         raise PlanError(
-            f"selection {text!r}: {word!r} is neither an integer, start:stop:step, a list such as "
-            "[0, 3] or [true, false], a file such as days.npy, nor '...': each axis in turn is "
-            f"selected by positions, as in {_EXAMPLE}"
+            f"selection {text!r}: {word!r} is not an integer, start:stop:step, a list such as [0, "
+            "3] or [true, false], a file such as days.npy, or '...': select each axis in turn by "
+            f"positions, as in {_EXAMPLE}"
         ) from None
 
 
@@ -131,7 +131,9 @@ def parse_label(text: str) -> Any:
         (step,) = steps or [""]
         return slice(start or None, stop or None, integer(step) if step else None)
     except ValueError:
-        raise PlanError(f"sel {text!r} is no slice: write START:STOP, or START:STOP:STEP") from None
+        raise PlanError(
+            f"sel {text!r} is not a slice: write START:STOP, or START:STOP:STEP"
+        ) from None
 
 
 def parse_distance(text: str | None) -> float | str | None:

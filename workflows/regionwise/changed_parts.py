@@ -69,8 +69,8 @@ class NotedParts:
         listing = source.listing()
         if listing is None or listing.modified is None:
             raise LedgerError(
-                f"{source.name}: a ledger takes arrays whose chunks can be listed with the times "
-                "when they were written, and its store tells none: leave the ledger out"
+                f"{source.name}: a ledger needs chunks that can be listed with their modification "
+                "times, but its store has no such times: omit the ledger"
             )
         self._sizes, self._modified = listing.sizes, listing.modified
         self._states = np.stack([self._sizes.ravel(), self._modified.ravel()]).astype(np.int64)
@@ -242,7 +242,8 @@ def write_changed(
             except BaseException as error:
                 noted.flush()
                 error.add_note(
-                    f"what was written is kept in {output.where}, and {kept.name} has it"
+                    f"the parts that were written are kept in {output.where}, and {kept.name} "
+                    "lists them"
                 )
                 raise
         finish(made)

@@ -32,7 +32,7 @@ def read_manifest(path: str) -> dict[str, Any]:
     version = manifest.get("manifest") if isinstance(manifest, dict) else None
     if version != VERSION:
         raise PlanError(
-            f"{path} is no manifest of version {VERSION}: give a file that --manifest or a job "
+            f"{path} is not a manifest of version {VERSION}: give a file that --manifest or a job "
             "wrote"
         )
     return dict(manifest)

@@ -49,8 +49,8 @@ def check_plot(path: str | Path | None, *needed: str, overwrite: bool = False) -
     if str(path) == TERMINAL:
         if not shows_pictures():
             raise PlanError(
-                "standard output is no terminal that is known to show pictures, as kitty, iTerm2, "
-                "WezTerm and Ghostty do: name a file, as map.png"
+                "standard output is not a terminal that is known to show pictures, as kitty, "
+                "iTerm2, WezTerm and Ghostty do: name a file, as map.png"
             )
         return
     known = _figure((1, 1)).canvas.get_supported_filetypes()

@@ -113,7 +113,7 @@ def measuring(
         If anything is wrong with these.
     """
     if not isinstance(way, str) or way not in MEASURES:
-        raise PlanError(f"by is {way!r}; there are: {', '.join(map(repr, MEASURES))}")
+        raise PlanError(f"by is {way!r}; use one of: {', '.join(map(repr, MEASURES))}")
     ops: list[Op] = list(MEASURES[way])
     if way == "percentiles":
         bounds = [1 if low is None else low, 99.8 if high is None else high]
@@ -236,7 +236,8 @@ def apply(
     """
     if isinstance(source, ConcatenatedSource):
         raise PlanError(
-            f"{source.name}: apply writes one Zarr array, and this is several: apply it to each"
+            f"{source.name}: apply writes one Zarr array, but the source is several: apply it to "
+            "each"
         )
     opened = open_zarr(source)
     made_of = check_applied(opened, out, dtype, overwrite=overwrite)

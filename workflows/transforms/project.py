@@ -83,8 +83,8 @@ def projection(
     """
     if options.axis is None and options.coarsen is None:
         raise PlanError(
-            "name the axes to reduce: axis=0 (--axis 0), or windows, coarsen={0: 2}; over all of "
-            "them, reduce gives it"
+            "name the axes to reduce: axis=0 (--axis 0), or windows, coarsen={0: 2}; to reduce "
+            "all axes, use reduce"
         )
     request = resolve(source, options)
     refuse_origins(out, request.origins)

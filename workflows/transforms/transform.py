@@ -127,10 +127,10 @@ def transformation(
         If not.
     """
     if how not in TRANSFORMS:
-        raise PlanError(f"{how!r} is no transformation; there are: {', '.join(TRANSFORMS)}")
+        raise PlanError(f"{how!r} is not a transformation; use one of: {', '.join(TRANSFORMS)}")
     for name in _REFUSED:
         if name in options:
-            raise PlanError(f"{name} is given, but elements keep their places: leave it out")
+            raise PlanError(f"{name} is given, but elements keep their places: omit it")
     opened = open_zarr(source)
     if opened.dtype.kind not in "biuf":
         raise PlanError(f"{opened.name}: {opened.dtype} has no anomalies; take real numbers")
@@ -144,7 +144,9 @@ def transformation(
     whole = resolve(opened, options_of(TRANSFORMS[how], everything))
     if whole.grouping is not None:
         if not isinstance(whole.keys, Keys):
-            raise PlanError(f"{opened.name}: bins of its own values are no groups to compare with")
+            raise PlanError(
+                f"{opened.name}: bins of its own values cannot be the groups: give labels with by="
+            )
         spans = options.get("resample") is not None
         selects = options.get("sel") is not None or options.get("selection") is not None
         if spans and selects:
@@ -175,8 +177,8 @@ def _refuse_part_of_kept_axes(request: Request, whole: Request) -> None:
             continue
         if axis.dropped or not np.array_equal(axis.shown, whole.chosen[n].shown):
             raise PlanError(
-                f"{request.name}: a part of axis {n} is selected, along which there are statistics "
-                "for each place: select along the axes that are reduced"
+                f"{request.name}: a part of axis {n} is selected, but the statistics have a value "
+                "for each place along it: select along the axes that are reduced"
             )
 
 

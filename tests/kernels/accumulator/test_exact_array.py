@@ -164,12 +164,12 @@ def test_numpys_functions_and_numbers_from_either_side():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda a: np.sqrt(a) + 1, "a sum of square roots .*: sqrt is the last operation"),
+        (lambda a: np.sqrt(a) + 1, "a sum of square roots .*: make sqrt the last operation"),
         (lambda a: np.sqrt(np.sqrt(a)), "a square root of square roots"),
-        (np.exp, "np.exp has no exact value; there are .*round first"),
+        (np.exp, "np.exp has no exact value; use one of .*round first"),
         (lambda a: np.stack([a, a]), "np.stack has no exact value: round first"),
-        (np.asarray, r"no array of floats yet: write .rounded\(dtype\) first"),
-        (lambda a: a**0.3, "raised to whole numbers, or to those and a half, up to 64, not to 0.3"),
+        (np.asarray, r"not an array of floats yet: write .rounded\(dtype\) first"),
+        (lambda a: a**0.3, "raised to integers or half-integers up to 64, not to 0.3"),
         (lambda a: a.rounded("int32"), "are rounded to float16, bfloat16, float32, float64, not"),
         (lambda a: a + "1", "unsupported operand"),
         (bool, "compare them, and use .all()"),

@@ -163,7 +163,9 @@ def test_as_many_may_be_missing_as_are_read(opened: DeviceContext):
 
 @pytest.mark.parametrize("dtype", ["int32", "float16", "complex64"])
 def test_packed_values_are_made_floats(dtype: str):
-    with pytest.raises(MonoidError, match=f"not {dtype}: give dtype float32 or float64, or none"):
+    with pytest.raises(
+        MonoidError, match=f"not {dtype}: give dtype float32 or float64, or omit it"
+    ):
         bind(
             [as_monoid("sum")],
             [np.dtype("int16")],

@@ -332,7 +332,9 @@ def test_exact_fields_are_of_numbers():
         replace(mine, kinds="c")
     parts = [replace(mine, kinds="cf", lift=lambda x: x.real), mine]
     assert len(bind(parts, [np.dtype("float32")]).accumulator.components) == 1
-    with pytest.raises(MonoidError, match="exact of monoid 'mine' is no Monoid of as many inputs"):
+    with pytest.raises(
+        MonoidError, match="exact of monoid 'mine' must be a Monoid of as many inputs"
+    ):
         replace(mine, exact="yes")
 
 

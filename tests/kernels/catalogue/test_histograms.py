@@ -311,14 +311,14 @@ DIRECT = {
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ({"op": "max"}, "is a table, whose op is 'add', not 'max'"),
-        ({"op": lambda a, b: a.t + b.t}, "is a table, whose op is 'add'"),
-        ({"zero": 1}, "is a table, whose zero is 0, not 1"),
+        ({"op": "max"}, "is a table, whose op must be 'add', not 'max'"),
+        ({"op": lambda a, b: a.t + b.t}, "is a table, whose op must be 'add'"),
+        ({"zero": 1}, "zero of table 't' of monoid 'm' must be 0, not 1"),
         ({"fields": {"t": "int64[0]"}}, "has dtype 'int64\\[0\\]'"),
         ({"fields": {"t": "float64[4]"}}, "or int64\\[n\\] for a table"),
         (
             {"lift": lambda x: lookup(np.zeros((2, 2)), x)},
-            r"a table to look up is one axis of numbers, not float64 \(2, 2\)",
+            r"a lookup table must have one axis of numbers, not float64 \(2, 2\)",
         ),
         ({"lift": lambda x: lookup([], x)}, r"one axis of numbers, not float64 \(0,\)"),
         (

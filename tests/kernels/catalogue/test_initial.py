@@ -88,7 +88,7 @@ def test_integers_of_any_size_go_with_objects():
     ],
 )
 def test_what_results_do_not_hold_is_refused(op: str, dtype: str, initial: Any):
-    with pytest.raises(MonoidError, match=r"initial is .* does not hold: give one that"):
+    with pytest.raises(MonoidError, match=r"initial is .* cannot hold: give a value that"):
         as_monoid(op).evaluate(np.zeros(3, dtype), initial=initial)
 
 

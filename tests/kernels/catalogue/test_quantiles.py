@@ -181,7 +181,9 @@ def test_what_is_no_quantile_is_refused():
         with pytest.raises(MonoidError, match=f"'{name}' looks like .* did you mean '{meant}'"):
             as_monoid(name)
         as_monoid(name.replace(".", "_"))  # which is not a fraction
-    with pytest.raises(MonoidError, match="'p101' is no percentile: they are from p0 to p100"):
+    with pytest.raises(
+        MonoidError, match="'p101' is not a percentile: percentiles are from p0 to p100"
+    ):
         as_monoid("p101")
     with pytest.raises(MonoidError, match="not defined for complex128"):
         quantile(0.5).evaluate(np.ones(3, complex))

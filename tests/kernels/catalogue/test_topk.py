@@ -142,7 +142,7 @@ def test_what_is_no_number_of_slots_is_refused(k: object):
 
 
 def test_more_than_there_are_is_refused():
-    with pytest.raises(MonoidError, match="'top5' takes 5 elements, and there are 4"):
+    with pytest.raises(MonoidError, match="'top5' needs 5 elements, but 4 are given"):
         topk(5).evaluate(np.arange(4.0))
     with pytest.raises(MonoidError, match="k of argbottomk is 0"):
         as_monoid("argbottom0")

@@ -179,7 +179,9 @@ def test_as_many_degrees_of_freedom_as_weights_leave_nothing():
 
 
 def test_the_first_input_is_no_weight():
-    with pytest.raises(MonoidError, match="of 2 inputs has 2 weights; the first input is none"):
+    with pytest.raises(
+        MonoidError, match="of 2 inputs has 2 weights; the first input cannot be a weight"
+    ):
         Monoid("m", inputs=2, weights=2, zero=0, lift=lambda x, w: x * w, op="add")
 
 

@@ -65,14 +65,14 @@ def test_a_part_is_found_beside_devices_that_cannot_be_split(monkeypatch):
 @pytest.mark.parametrize(
     ("spec", "match"),
     [
-        ("quantum", r"no OpenCL device matches 'quantum'; there are: "),
+        ("quantum", r"no OpenCL device matches 'quantum'; use one of: "),
         ("9:9:gpu", "no OpenCL device matches '9:9:gpu'"),
         ("all/x", r"should end in /n or /n#k"),
         ("all/²", r"should end in /n or /n#k"),
         ("all/2#٢", r"should end in /n or /n#k"),
         ("all/1000", "cannot be split in 1000"),
         ("all/0", "cannot be split in 0"),
-        ("cpu/2#5", "asks for part 5 of 2|no OpenCL device matches"),
+        ("cpu/2#5", "names part 5 of 2|no OpenCL device matches"),
     ],
 )
 def test_a_spec_that_matches_nothing_lists_what_there_is(spec: str, match: str):
@@ -115,7 +115,7 @@ def test_no_device_says_how_to_get_one(monkeypatch):
     monkeypatch.setattr(host, "all_devices", lambda: ())
     with pytest.raises(DeviceError, match=r"no OpenCL device .* pip install intel-opencl-rt"):
         default_devices()
-    with pytest.raises(DeviceError, match=r"there is no OpenCL device here"):
+    with pytest.raises(DeviceError, match=r"this host has no OpenCL device"):
         devices("gpu")
 
 

@@ -305,10 +305,10 @@ def test_any_polynomial_is_multiplied_out(dtype: str, text: str, seed: int):
 @pytest.mark.parametrize(
     ("lift", "message"),
     [
-        (lambda x: x**5, r"is .*, but its degree is 5, above 4; for a higher one sum rounded"),
+        (lambda x: x**5, r"is .*, but its degree is 5, above 4; for a higher degree, sum rounded"),
         (lambda x: x * x * (x * x + 1) * x, "its degree is 5, above 4"),
-        (lambda x: x * np.inf, "inf is no number that sums can be kept of"),
-        (lambda x: (x + 0.1) ** 2, "for a coefficient, which is no float64; divide by it, or a"),
+        (lambda x: x * np.inf, "inf is not a number that can be summed"),
+        (lambda x: (x + 0.1) ** 2, "is not a float64; divide by it, or a"),
     ],
 )
 def test_what_cannot_be_kept_is_refused_where_it_is_declared(
@@ -412,5 +412,5 @@ def test_carries_are_due_sooner_where_elements_are_many_doubles(opened: DeviceCo
     ],
 )
 def test_factors_that_cancel_are_refused(inputs: int, lift: Callable[..., Any]):
-    with pytest.raises(MonoidError, match="cancels: leave it out"):
+    with pytest.raises(MonoidError, match="cancel: omit them"):
         Monoid("p", inputs=inputs, fields={"s": "exact"}, zero=0, lift=lift, op="add")

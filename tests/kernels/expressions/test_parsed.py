@@ -44,23 +44,23 @@ def test_inputs_have_numbers() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("import os", "no condition"),
-        ("__import__('os').remove('x')", "not taken|says nothing"),
-        ("x.__class__ == 1", "not taken"),
-        ("[x for x in x]", "not taken"),
+        ("import os", "not a condition"),
+        ("__import__('os').remove('x')", "not supported|does not contain"),
+        ("x.__class__ == 1", "not supported"),
+        ("[x for x in x]", "not supported"),
         ("(lambda: x)()", "not taken|calls"),
         ("open(x) > 1", "calls 'open'"),
-        ("x > 'a'", "no number"),
-        ("y > 2", "says nothing of x"),
+        ("x > 'a'", "not a number"),
+        ("y > 2", "does not contain x"),
         ("x > z", "elements are called x"),
-        ("3 > 2", "says nothing of x"),
+        ("3 > 2", "does not contain x"),
         ("x in (1, 2)", "not taken|`in`"),
         ("x is 1", "`in` or `is`"),
-        ("abs(x", "no condition"),
-        ("x if x else 1", "not taken"),
-        ("(y := x) > 1", "not taken"),
+        ("abs(x", "not a condition"),
+        ("x if x else 1", "not supported"),
+        ("(y := x) > 1", "not supported"),
         ("clip(x, a_min=1) > 2", "calls"),
-        ("", "no condition"),
+        ("", "not a condition"),
         ("x > 1" + " + 1" * 400, "characters"),
     ],
 )
@@ -75,7 +75,7 @@ def test_numbers_alone_do_not_run_away() -> None:
 
 
 def test_more_inputs_than_there_are_is_said_so() -> None:
-    with pytest.raises(MonoidError, match="reads x1, but there are 1 inputs"):
+    with pytest.raises(MonoidError, match="reads x1, but the reduction has 1 inputs"):
         parsed("x1 > 2")(symbol(0, "int32"))
 
 

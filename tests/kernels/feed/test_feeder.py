@@ -141,8 +141,8 @@ def test_a_command_before_it_that_failed_is_an_error(device: Device, tmp_path: P
 
 FAULTS = {
     "gone": (lambda path: path.unlink(), "cannot be opened"),
-    "a folder": (lambda path: (path.unlink(), path.mkdir()), "no regular file"),
-    "a pipe": (lambda path: (path.unlink(), os.mkfifo(path)), "no regular file"),
+    "a folder": (lambda path: (path.unlink(), path.mkdir()), "not a regular file"),
+    "a pipe": (lambda path: (path.unlink(), os.mkfifo(path)), "not a regular file"),
     "cut": (lambda path: path.write_bytes(b"x" * 10), "has 10 bytes"),
     "longer": (lambda path: path.write_bytes(b"x" * (PIECE + 1)), "has 4,097 bytes"),
     "written later": (lambda path: os.utime(path, ns=(0, 2_000_000_000_000_000_000)), "written at"),

@@ -91,13 +91,13 @@ def test_one_field_may_be_given_bare():
         ({"zero": 1j}, "give a number"),
         ({"zero": True}, "give a number"),
         ({"on_empty": "foo"}, "use 'finish' or 'error'"),
-        ({"accumulate": 5}, "no cf.Accumulate"),
-        ({"fields": {"s": "count"}}, "'s' of monoid 's' is a count, whose zero is 0"),
+        ({"accumulate": 5}, "give a cf.Accumulate"),
+        ({"fields": {"s": "count"}}, "'s' of monoid 's' is a count, whose zero must be 0"),
         (
             {"fields": {"s": "count"}, "lift": 1, "zero": 1},
-            "is a count, whose zero is 0 and whose lift is 1, not 1 and 1",
+            "is a count, whose zero must be 0 and whose lift must be 1, not 1 and 1",
         ),
-        ({"fields": {"s": "count"}, "lift": 1, "op": "max"}, "is a count, whose op is 'add'"),
+        ({"fields": {"s": "count"}, "lift": 1, "op": "max"}, "is a count, whose op must be 'add'"),
         (
             {
                 **_COUNTED,
@@ -115,11 +115,11 @@ def test_one_field_may_be_given_bare():
         ),
         (
             {"accumulate": of_first(carry=lambda s: {"t": s.t + s.u})},
-            r"carry\['t'\] of monoid 's' has to do with \['u'\], which a first element sets",
+            r"carry\['t'\] of monoid 's' uses \['u'\], which the first element sets",
         ),
         (
             {"accumulate": of_first(carry=lambda s: {"u": 0})},
-            r"carry\['u'\] of monoid 's' has to do with \['u'\], which a first element sets",
+            r"carry\['u'\] of monoid 's' uses \['u'\], which the first element sets",
         ),
         (
             {
@@ -145,10 +145,10 @@ FUNCTION = "write a function of symbols, as lift=lambda x: x \\* x"
     ("change", "match"),
     [
         ({"lift": "x * x"}, "lift of monoid 's' is 'x .* give a function of symbols or a number"),
-        ({"lift": {"s": "x"}}, "lift of monoid 's' is 'x'; .*; OpenCL C text is not taken"),
-        ({"lift": ""}, "lift of monoid 's' is ''; .*; OpenCL C text is not taken"),
+        ({"lift": {"s": "x"}}, "lift of monoid 's' is 'x'; .*; OpenCL C text is not accepted"),
+        ({"lift": ""}, "lift of monoid 's' is ''; .*; OpenCL C text is not accepted"),
         ({"op": "a.s + b.s"}, r"op .* give a function of symbols, or one of add, min, max, as op="),
-        ({"op": {"s": "a.s + b.s"}}, "op of monoid 's' .* OpenCL C text is not taken"),
+        ({"op": {"s": "a.s + b.s"}}, "op of monoid 's' .* OpenCL C text is not accepted"),
         ({"lift": lambda x: "x * 2"}, rf"lift gives 's' 'x \* 2', OpenCL C text; {FUNCTION}"),
         ({"op": lambda a, b: {"s": "a.s"}}, f"op gives 's' 'a.s', OpenCL C text; {FUNCTION}"),
         ({"accumulate": added_up(step="s.t += x;")}, f"accumulate.step is 's.t .*; {FUNCTION}"),
@@ -179,7 +179,7 @@ def test_text_is_refused_with_what_to_write(change: dict, match: str):
         ({**_TWO_FIELDS, "lift": lambda x: {"s": x}}, r"lift names \['s'\], but should name"),
         ({"op": {}}, r"op of monoid 's' names \[\], but should name \['s'\]"),
         ({"op": lambda a, b: {"t": a.s}}, r"op names \['t'\], but should name \['s'\]"),
-        ({"op": lambda a, b: a.t + b.t}, "op failed at .*there is no field 't'; there are s"),
+        ({"op": lambda a, b: a.t + b.t}, "op failed at .*no field is called 't'; fields: s"),
         ({"kinds": "c"}, "monoid 's' of complex128: lift gives 's' a complex number; give .real"),
         ({"kinds": "c", "lift": lambda x: x + 1}, "lift failed at"),
         ({"lift": lambda x: max(0, x)}, r"write cf.where\(condition, a, b\) for `if`"),
@@ -188,8 +188,8 @@ def test_text_is_refused_with_what_to_write(change: dict, match: str):
         ({"lift": math.sqrt}, "np.exp and the like for math.exp"),
         ({"lift": int}, r"x.astype\('int64'\) for int\(x\)"),
         ({"lift": lambda x: [1, 2][x]}, r"cf.lookup\(table, x, default\) for table\[x\]"),
-        ({"lift": np.sort}, "np.sort has no meaning for symbols; there are"),
-        ({"lift": lambda x: x.astype("c8")}, "kernels have no complex64; there are bool, int8"),
+        ({"lift": np.sort}, "np.sort has no meaning for symbols; use one of"),
+        ({"lift": lambda x: x.astype("c8")}, "kernels have no complex64; use one of bool, int8"),
         ({"lift": lambda x: x & 1}, "bitwise_and has no meaning for float64 and 1"),
         ({"lift": lambda: 1}, "lift failed.* takes 0 positional arguments but 1 was given"),
         ({"lift": lambda x, y, i: x}, "lift failed.* missing 1 required positional argument"),
@@ -206,22 +206,25 @@ def test_what_gives_no_expression_of_each_field_is_refused(change: dict, match: 
         (added_up(step=lambda s, x: {}), r"step names \[\], but should name \['t'\]"),
         (added_up(step=lambda s, x: {"v": x}), r"step names \['v'\], but should name \['t'\]"),
         (added_up(step=lambda s, x: s.t + x), "step gives .*; give a mapping of t and expressions"),
-        (added_up(step=lambda s, x: {"t": s.v}), "there is no field 'v'; there are t"),
+        (added_up(step=lambda s, x: {"t": s.v}), "no field is called 'v'; fields: t"),
         (
             of_first(step=lambda s, x: {"t": x, "u": x}),
             r"step names \['t', 'u'\], but should name \['t'\]",
         ),
-        (added_up(first=lambda x: {"u": x}), r"first names \['u'\]; there are t"),
+        (added_up(first=lambda x: {"u": x}), r"first names \['u'\]; the fields are t"),
         (of_first(first=lambda x: x), "accumulate.first gives .*; give a mapping of fields"),
         (of_first(first=lambda s, x: {"u": x}), ""),
-        (added_up(carry=lambda s: {"u": 0}), r"carry names \['u'\]; there are t"),
-        (added_up(carry=["t"]), r"accumulate.carry is \['t'\], which is no function of symbols"),
+        (added_up(carry=lambda s: {"u": 0}), r"carry names \['u'\]; the fields are t"),
+        (added_up(carry=["t"]), r"accumulate.carry is \['t'\], which is not a function of symbols"),
         (added_up(carry=lambda s: ["t"]), "carry gives .*; give a mapping of fields"),
-        (added_up(end=lambda s: {"u": s.t}), r"end names \['u'\]; there are s"),
+        (added_up(end=lambda s: {"u": s.t}), r"end names \['u'\]; the fields are s"),
         (added_up(end=lambda s: s.t), "end gives .*; give a mapping of fields and expressions"),
         (added_up(end=lambda s: {}), "accumulate of monoid 's' ends in no field"),
-        (added_up(end={"s": 5}), "accumulate.end is 5, which is no function of symbols"),
-        (added_up(end=lambda s: {"s": s.u}), "end failed at .*there is no field 'u'; there are t"),
+        (added_up(end={"s": 5}), "accumulate.end is 5, which is not a function of symbols"),
+        (
+            added_up(end=lambda s: {"s": s.u}),
+            "end failed at .*no field is called 'u'; fields: t",
+        ),
         (added_up(step=lambda s, x: {"t": x if s.t else 0}), "step failed at .*cf.where"),
     ],
 )
@@ -293,7 +296,7 @@ def test_a_zero_beyond_its_field_is_refused(dtype: str, zero: float):
     from chunkfold.kernels.program.header import header
 
     monoid = Monoid("m", fields={"s": dtype}, zero=zero, lift=itself, op="add")
-    with pytest.raises(MonoidError, match=f"is no {dtype}"):
+    with pytest.raises(MonoidError, match=f"does not fit {dtype}"):
         header(bind([monoid], [np.dtype("int8")]).accumulator)
 
 
@@ -722,7 +725,7 @@ def test_a_sum_of_what_is_rounded_needs_no_tolerance(opened: DeviceContext):
 def test_rounding_needs_a_tolerance(opened: DeviceContext):
     parts = {"op": lambda a, b: np.sqrt(a.s * a.s + b.s * b.s), "zero": 0, "lift": abs}
     exact = bind([Monoid("hypot", **parts)], [np.dtype("f8")]).accumulator
-    with pytest.raises(MonoidError, match="give rtol if rounding is all the difference"):
+    with pytest.raises(MonoidError, match="give rtol if only rounding differs"):
         choose(opened.device, exact, kernels=("flat",))
     near = bind([Monoid("hypot", **parts, rtol=1e-12)], [np.dtype("f8")])
     array = np.array([3.0, 4.0, 12.0])

@@ -70,7 +70,7 @@ def test_what_is_told_is_what_is_launched(
         narrow = reasons(tuning, bound, apart)["columns: vectors"]
         assert narrow.choice.startswith("1 element,")
         # Columns apart are why there are no vectors, unless there were none to begin with.
-        assert ("no neighbours" in narrow.why) == (loads.lanes > 1)
+        assert ("not neighbours" in narrow.why) == (loads.lanes > 1)
         assert (narrow == found["columns: vectors"]) == (loads.lanes == 1)
 
 
@@ -97,15 +97,15 @@ def test_boxes_out_of_the_ordinary_say_it(boxed: Box, says: str):
 def test_a_variant_that_was_asked_for_is_told_as_such(device: Device):
     bound = of("sum")
     (first, *_) = forced(device, bound.accumulator, "tree")
-    assert reasons(first, bound)["variant"].why == "it was asked for"
+    assert reasons(first, bound)["variant"].why == "it was requested"
 
 
 def test_variants_that_stood_before_say_why_not(device: Device):
     lacking = as_gpu(device, "sub_groups", "work_group_functions")
     first = next(iter(tiers(lacking, of("min").accumulator)))[0]
     why = reasons(first, of("min"))["variant"].why
-    assert f"not sub_group: {VARIABLE} takes sub_groups away" in why
-    assert f"not work_group: {VARIABLE} takes work_group_functions away" in why
+    assert f"not sub_group: {VARIABLE} disables sub_groups" in why
+    assert f"not work_group: {VARIABLE} disables work_group_functions" in why
     first = next(iter(tiers(as_gpu(device), of("sum", exact=True).accumulator)))[0]
     assert first.variant == "tree"
     assert "not work_group: " in reasons(first, of("sum"))["variant"].why
@@ -172,7 +172,7 @@ def test_each_field_by_label_is_where_it_is_said_to_be(device: Device, shape: st
     told = list(explained_by_key(device, accumulator, choice, layout, 50))
     where = {one.what.removeprefix("by label: "): one.choice for one in told}
     assert where["s"] == "a table in local memory"
-    own = "work-items at most, each with accumulators of its own"
+    own = "work-items at most, each with its own accumulators"
     if tuning.sharing == 1:
         assert own in next(choice for what, choice in where.items() if "counts" in what)
     else:

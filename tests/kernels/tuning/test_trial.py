@@ -248,7 +248,7 @@ def test_what_chooses_among_elements_is_tried(device: Device, monkeypatch, lossy
     request = TrialRequest(device, keys, (tuning,), ("columns", CHOOSE))
     assert trial_child._verdict(request).usable
     verdict = verdict_where(device, monkeypatch, request, lossy)
-    assert "elements of some ranks are others than NumPy's" in verdict.reason
+    assert "elements of some ranks differ from NumPy's" in verdict.reason
 
 
 @pytest.mark.usefixtures("_private_cache")

@@ -425,7 +425,9 @@ def test_a_scheduler_that_is_not_there_is_an_error_within_seconds():
 
 @pytest.mark.parametrize("address", ["", "nonsense", "nonsense://x:1", "tcp://", "host:port"])
 def test_what_is_no_address_of_a_scheduler_is_bad_input(address):
-    with pytest.raises(cf.PlanError, match=f"'{address}' is no address of a scheduler .*: one is"):
+    with pytest.raises(
+        cf.PlanError, match=f"'{address}' is not an address of a scheduler .*: write it"
+    ):
         connect(address, deadline_s=2)
 
 

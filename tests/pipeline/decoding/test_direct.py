@@ -447,8 +447,8 @@ def shard(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("at", "found"),
     [
-        (slice(0, 0), "0 bytes, but its index alone 84"),
-        (slice(0, 50), "50 bytes, but its index alone 84"),
+        (slice(0, 0), "0 bytes, but its index needs 84"),
+        (slice(0, 50), "50 bytes, but its index needs 84"),
         (slice(0, 583), "its crc32c is"),
         (slice(100, 584), "inner chunk .4,.: ValueError: its index says .400, 100., but"),
     ],
@@ -506,7 +506,7 @@ def test_a_pipe_in_a_chunks_place_is_an_error(tmp_path: Path):
     file = chunk_file(tmp_path)
     file.unlink()
     os.mkfifo(file)
-    with pytest.raises(ChunkError, match="neither a file nor a folder"):
+    with pytest.raises(ChunkError, match="not a file or a folder"):
         read(open_source(tmp_path), (slice(0, 5),))
 
 

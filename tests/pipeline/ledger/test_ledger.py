@@ -121,7 +121,7 @@ def test_what_can_be_no_ledger_is_refused_in_a_sentence(tmp_path: Path, place: s
 
 
 def test_a_ledger_that_is_only_shown_is_not_made(tmp_path: Path):
-    with pytest.raises(LedgerError, match="no such folder"):
+    with pytest.raises(LedgerError, match="the folder does not exist"):
         Ledger.at(str(tmp_path / "none"), create=False)
     assert not (tmp_path / "none").exists()
 

@@ -181,7 +181,7 @@ def test_devices_without_float64_leave_what_was_scaled_to_the_host(tmp_path: Pat
         planned(path, own_memory=True)
     )
     lacking = planned(path, own_memory=True, fp64=False).device_decoding
-    assert lacking == (False, f"a device has no float64, in which {path} was scaled")
+    assert lacking == (False, f"{path} was scaled in float64, which a device lacks")
 
 
 def test_what_filters_are_undone_into_has_room(tmp_path: Path):
@@ -198,7 +198,7 @@ def test_what_filters_are_undone_into_has_room(tmp_path: Path):
     ("own_memory", "codec", "said"),
     [
         (False, zarr.codecs.ZstdCodec(), "decode is 'device', but devices share the host's memory"),
-        (True, zarr.codecs.GzipCodec(), "z is no Zarr array of zstd, blosc, lz4 chunks"),
+        (True, zarr.codecs.GzipCodec(), "z is not a Zarr array of zstd, blosc, lz4 chunks"),
     ],
 )
 def test_what_devices_cannot_decode_is_refused_if_they_are_to(

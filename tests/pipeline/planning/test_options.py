@@ -27,15 +27,15 @@ from chunkfold.workflows.transforms.project import project
         ({"keepdims": "no"}, "keepdims is 'no'; give True or False"),
         ({"skipna": 1}, "skipna is 1; give True or False"),
         ({"mask_and_scale": None}, "mask_and_scale is None; give True or False"),
-        ({"mode": "best"}, "mode is 'best'; there are: 'exact', 'fast'"),
-        ({"mode": ["fast"]}, r"mode is \['fast'\]; there are"),
-        ({"on_bad_chunk": "fill"}, "on_bad_chunk is 'fill'; there are: 'stop', 'skip'"),
-        ({"variant": "trees"}, "variant is 'trees'; there are: 'tree', 'work_group', 'sub_group'"),
-        ({"variant": 3}, "variant is 3; there are"),
+        ({"mode": "best"}, "mode is 'best'; use one of: 'exact', 'fast'"),
+        ({"mode": ["fast"]}, r"mode is \['fast'\]; use one of"),
+        ({"on_bad_chunk": "fill"}, "on_bad_chunk is 'fill'; use one of: 'stop', 'skip'"),
+        ({"variant": "trees"}, "variant is 'trees'; use one of: 'tree', 'work_group', 'sub_group'"),
+        ({"variant": 3}, "variant is 3; use one of"),
         ({"memory": "2 parsecs"}, "memory is '2 parsecs'; give a size with its unit"),
         ({"storage_options": "anon"}, "storage_options is a mapping of names, not str"),
-        ({"by_axis": 0}, "by_axis is 0, but there are no labels: give them with by="),
-        ({"groups": [1]}, r"groups is \[1\], but there are no labels"),
+        ({"by_axis": 0}, "by_axis is 0, but no labels are given: give them with by="),
+        ({"groups": [1]}, r"groups is \[1\], but no labels are given"),
         ({"dtype": "sandwich"}, "dtype='sandwich'"),
         ({"ddof": float("nan")}, "ddof is nan; give a finite number"),
         ({"ddof": 1}, "ddof is 1, but sum has none; var and std do"),
@@ -120,7 +120,7 @@ def test_help_shows_every_option_with_its_meaning(function: Callable):
 
 @pytest.mark.parametrize("function", [cf.reduce, cf.plan])
 def test_an_option_that_there_is_not_is_named(function: Callable):
-    with pytest.raises(TypeError, match="there is no option 'axes'; there are: axis, keepdims"):
+    with pytest.raises(TypeError, match="no option is called 'axes'; use one of: axis, keepdims"):
         function(zarr.create_array({}, shape=(3,), dtype="f4"), axes=0)
 
 

@@ -139,7 +139,7 @@ def test_questions_are_made_of_the_coarsest_that_has_all_they_need(stores: Path)
     work = Work.of("run", cf.plan(stores / "narrow", questions))
     assert len(work.folded_secondary) == 2
     told = str(cf.plan(stores / "narrow", questions))
-    assert "made of   what zones keeps for each of its results: no pass over the data" in told
+    assert "made of   the partials of each result of zones: no pass over the data" in told
 
 
 def test_monoids_of_users_are_tried_with_their_masks_where_one_is_made_of_another(stores: Path):

@@ -40,5 +40,7 @@ def test_rules_that_are_named_do_not_apply(given: str, monkeypatch: pytest.Monke
 
 def test_a_name_that_is_no_rule_is_refused(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(VARIABLE, "roll_up,rollup")
-    with pytest.raises(PlanError, match=r"names rollup, which is no rule: name some of .*roll_up"):
+    with pytest.raises(
+        PlanError, match=r"names rollup, which is not a rule: name some of .*roll_up"
+    ):
         applies(PlanRule.ROLL_UP)

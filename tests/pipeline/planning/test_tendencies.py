@@ -88,8 +88,12 @@ def test_selected_by_coordinates_the_next_need_not_be(tmp_path: Path):
         ("mean", {"tendency": "tim"}, "did you mean 'time'"),
         ("mean", {"tendency": {"time": 0}}, "give one axis, or its distance too"),
         ("mean", {"tendency": {"time": 1, "x": 1}}, "give one axis"),
-        ("mean", {"tendency": "time", "selection": 3}, "of which one element is selected"),
-        ("mean", {"tendency": {"time": 23}}, "no selected element of its 23 has another so far"),
+        ("mean", {"tendency": "time", "selection": 3}, "but only one element of it is selected"),
+        (
+            "mean",
+            {"tendency": {"time": 23}},
+            "no selected element of its 23 has another one at that",
+        ),
         ("mean", {"tendency": "time", "weights": np.ones(5)}, "tendency takes no weights"),
     ],
 )
@@ -101,7 +105,7 @@ def test_what_it_is_not_is_refused(tmp_path: Path, op: str, options: dict, messa
 
 def test_two_arrays_and_those_of_xarray_are_refused(tmp_path: Path):
     stored(tmp_path / "a", "f4", 4)
-    with pytest.raises(PlanError, match="is of one array"):
+    with pytest.raises(PlanError, match="takes one array"):
         cf.reduce((tmp_path / "a", tmp_path / "a"), "mean", tendency="time")
     with pytest.raises(PlanError, match="takes no arrays of xarray"):
         cf.reduce(xr.DataArray(np.ones((3, 4)), dims=("time", "x")), "mean", tendency="time")

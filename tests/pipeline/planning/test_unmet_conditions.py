@@ -128,7 +128,7 @@ def test_all_questions_of_a_read_must_have_a_condition(source, tmp_path):
 
 def test_an_array_without_times_is_refused_with_a_condition_too(source, tmp_path):
     asked(source, ["min", "max"], tmp_path / "l")
-    with pytest.raises(LedgerError, match="a ledger takes Zarr arrays"):
+    with pytest.raises(LedgerError, match="a ledger needs chunks that can be listed"):
         cf.reduce(rising(), "mean", where="x > 50", ledger=tmp_path / "l")
 
 

@@ -268,7 +268,7 @@ def test_filters_that_devices_would_undo_otherwise_are_left_to_the_host(
     assert cf.reduce(path, "max") == zarr.open_array(path)[...].max()
     assert not counted["by device"]
     assert not counted["refused"]
-    with pytest.raises(cf.PlanError, match=r"a is no Zarr array of .* or has other filters"):
+    with pytest.raises(cf.PlanError, match=r"a is not a Zarr array of .* or has other filters"):
         cf.reduce(path, "max", decode="device")
 
 
@@ -280,7 +280,7 @@ def test_the_host_decodes_what_devices_cannot(
     path = stored(tmp_path / "a", chunks=(8, 60, 500), compressors=codec)
     assert cf.reduce(path, "max") == values().max()
     assert not counted["refused"]
-    with pytest.raises(cf.PlanError, match="a is no Zarr array of zstd, blosc, lz4 chunks"):
+    with pytest.raises(cf.PlanError, match="a is not a Zarr array of zstd, blosc, lz4 chunks"):
         cf.reduce(path, "max", decode="device")
 
 

@@ -168,7 +168,7 @@ def test_given_axes_are_drawn_on():
     result = reduced("mean", axis="time")
     assert result.plot(ax=right) is right
     assert not left.has_data()
-    with pytest.raises(PlanError, match="2 panels: leave ax out"):
+    with pytest.raises(PlanError, match="2 panels: omit ax"):
         reduced("mean", axis="time", by="time.month").plot(ax=left)
 
 

@@ -70,7 +70,7 @@ def test_what_is_there_stays_unless_it_is_to_go(path: Path):
 def test_only_a_zarr_makes_room_for_another(tmp_path: Path):
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "thesis.tex").touch()
-    with pytest.raises(PlanError, match="is a folder, but no Zarr"):
+    with pytest.raises(PlanError, match="is a folder, but not a Zarr"):
         reduced().to_zarr(tmp_path / "home", overwrite=True)
     assert (tmp_path / "home" / "thesis.tex").exists()
 
@@ -80,7 +80,9 @@ def test_the_source_makes_no_room(tmp_path: Path, where: str):
     zarr.create_array(tmp_path / "air.zarr", name="t", data=VALUES)
     means = cf.submit(tmp_path / "air.zarr" / "t", "mean", axis=0).labelled()
     for result in (means, means - 273.15, 2 * means + means):
-        with pytest.raises(PlanError, match=r"are one or in each other|is a folder, but no Zarr"):
+        with pytest.raises(
+            PlanError, match=r"are the same, or one is inside the other|is a folder, but not a Zarr"
+        ):
             result.to_zarr(tmp_path / where, overwrite=True)
     assert cf.reduce(tmp_path / "air.zarr" / "t", "count") == VALUES.size
 
@@ -97,7 +99,7 @@ def test_what_else_it_was_read_from_makes_no_room(tmp_path: Path, what: str):
             tmp_path / "air.zarr" / "t", "mean", axis=0, **{option: given}
         ).labelled()
         for place in ("held.zarr", f"held.zarr/{what}"):
-            with pytest.raises(PlanError, match="are one or in each other"):
+            with pytest.raises(PlanError, match="are the same, or one is inside the other"):
                 result.to_zarr(tmp_path / place, overwrite=True)
     assert zarr.open_array(tmp_path / "held.zarr" / what).shape == shape
 
@@ -110,7 +112,7 @@ def test_whichever_store_reads_a_folder_it_makes_no_room(tmp_path: Path, prefix:
     at = "air.zarr" if prefix else f"{tmp_path}/air.zarr".strip("/")
     for store, path in ((objects, at), (files, "air.zarr")):
         result = cf.submit(zarr.open_array(store, path=path, mode="r"), "mean", axis=0).labelled()
-        with pytest.raises(PlanError, match="are one or in each other"):
+        with pytest.raises(PlanError, match="are the same, or one is inside the other"):
             result.to_zarr(tmp_path / "air.zarr", overwrite=True)
     assert zarr.open_array(tmp_path / "air.zarr").shape == VALUES.shape
 
@@ -147,7 +149,7 @@ def by_objects(at: Path) -> zarr.Array:
 def test_whatever_is_computed_of_it_a_source_makes_no_room(tmp_path: Path, kind: str):
     AIR.to_dataset().to_zarr(tmp_path / "a.zarr", consolidated=False)
     result = cf.submit(SOURCES[kind](tmp_path / "a.zarr"), "mean", axis=0).labelled()
-    with pytest.raises(PlanError, match="are one or in each other"):
+    with pytest.raises(PlanError, match="are the same, or one is inside the other"):
         result.to_zarr(tmp_path / "a.zarr", overwrite=True)
 
 
@@ -156,7 +158,7 @@ def test_a_file_that_xarray_reads_makes_no_room(tmp_path: Path, chunks: Any):
     AIR.to_dataset().to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
     with xr.open_dataset(tmp_path / "a.nc", engine="h5netcdf", chunks=chunks) as given:
         result = cf.submit(given.air, "mean", axis="time").labelled()
-        with pytest.raises(PlanError, match="are one or in each other"):
+        with pytest.raises(PlanError, match="are the same, or one is inside the other"):
             result.to_netcdf(tmp_path / "a.nc", overwrite=True)
 
 
@@ -172,7 +174,7 @@ def test_files_that_others_lead_to_make_no_room(tmp_path: Path):
     (tmp_path / "refs.json").write_text(json.dumps(made))
     for name in ("link.nc", "virtual.h5", "refs.json"):
         result = cf.submit(tmp_path / name / "air", "mean", axis=0).labelled()
-        with pytest.raises(PlanError, match="are one or in each other"):
+        with pytest.raises(PlanError, match="are the same, or one is inside the other"):
             result.to_netcdf(tmp_path / "air.nc", overwrite=True)
 
 
@@ -186,7 +188,7 @@ def test_what_xarray_weighs_and_groups_by_makes_no_room(tmp_path: Path, what: st
     other = xr.open_zarr(tmp_path / "b.zarr", consolidated=False, chunks=chunks).air[0]
     given = {"where": ("x > y", other), "by": other.astype("i4")}.get(what, other)
     result = cf.submit(tmp_path / "a.zarr" / "air", "mean", axis=(1, 2), **{what: given})
-    with pytest.raises(PlanError, match="are one or in each other"):
+    with pytest.raises(PlanError, match="are the same, or one is inside the other"):
         result.labelled().to_zarr(tmp_path / "b.zarr", overwrite=True)
 
 

@@ -305,8 +305,8 @@ ODD = cf.Monoid("odd", fields={"s": "float64"}, zero=0, lift=cf.real, op="add", 
     ("op", "options", "told"),
     [
         ("sum", {"on_event": print}, "on_event reports a run, but with compute=False"),
-        ("sum", {"on_bad_chunk": "skip"}, "nobody would hear what was left out"),
-        ("histogram", {}, "depends on the data; give it edges, or leave compute=False out"),
+        ("sum", {"on_bad_chunk": "skip"}, "chunkfold cannot report what was skipped"),
+        ("histogram", {}, "depends on the data; give it edges, or omit compute=False"),
         ("sum", {"axis": 3}, "axis 3"),
     ],
 )

@@ -123,7 +123,7 @@ def test_more_leaves_than_a_plan_has_room_for_are_refused_at_once(array, monkeyp
     _nobody(monkeypatch)
     monkeypatch.setattr(planner, "LEAF_BYTES", 1)
     monkeypatch.setattr(planner, "MOST_LEAVES", 2)
-    with pytest.raises(cf.PlanError, match=r"has 3 leaves .* plans have room for 2"):
+    with pytest.raises(cf.PlanError, match=r"has 3 leaves .* a plan can have at most 2"):
         cf.submit(array, "sum")
 
 

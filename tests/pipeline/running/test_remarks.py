@@ -60,7 +60,7 @@ def test_nothing_to_reduce_is_warned_of():
     selected = warned(lambda: cf.reduce(NAN, selection=slice(0, 0), allow_empty=True))
     empty = warned(lambda: cf.reduce(np.zeros((0, 2))))
     assert [one.category for one in (*selected, *empty)] == [cf.EmptyWarning] * 2
-    assert str(empty[0].message).endswith("what is selected has shape (0, 2)")
+    assert str(empty[0].message).endswith("the selection has shape (0, 2)")
 
 
 @pytest.mark.parametrize("compute", [True, False])

@@ -154,7 +154,9 @@ def test_what_is_persisted_elsewhere_is_refused(client: Client):
     other = LocalCluster(n_workers=0, processes=False, dashboard_address=None)
     with other, Client(other, set_as_default=False) as owner:
         array = owner.persist(da.ones((4, 4)))
-        with pytest.raises(cf.PlanError, match=r"is persisted on .*: give that one's client"):
+        with pytest.raises(
+            cf.PlanError, match=r"is persisted on .*: give the client that persisted it"
+        ):
             cf.reduce(array, client=client)
         with (
             dask.config.set({"chunkfold.workers.join": "0.1s"}),
@@ -172,7 +174,7 @@ def test_a_task_that_fails_ends_the_run_and_nothing_else(shared: bool, client: C
     assert not left(client)
     run = cf.submit(array, "max", on_bad_chunk="skip")
     if shared:  # which all chunks need
-        with pytest.raises(cf.ChunkError, match="every chunk of theirs was skipped"):
+        with pytest.raises(cf.ChunkError, match="all their chunks were skipped"):
             run.result()
     else:
         bad = np.zeros(VALUES.shape, bool)

@@ -187,12 +187,12 @@ def test_what_stands_in_the_place_of_fill_value_is_told():
 @pytest.mark.parametrize(
     ("dtype", "attributes", "said"),
     [
-        ("i2", {"scale_factor": "0.1 K"}, "scale_factor is '0.1 K', no finite float64"),
-        ("i2", {"add_offset": [1, 2]}, r"add_offset is \[1, 2\], no finite float64"),
-        ("i2", {"add_offset": True}, "add_offset is True, no finite float64"),
-        ("i2", {"scale_factor": 10**400}, "scale_factor is 1000.*000, no finite float64"),
+        ("i2", {"scale_factor": "0.1 K"}, "scale_factor is '0.1 K', not a finite float64"),
+        ("i2", {"add_offset": [1, 2]}, r"add_offset is \[1, 2\], not a finite float64"),
+        ("i2", {"add_offset": True}, "add_offset is True, not a finite float64"),
+        ("i2", {"scale_factor": 10**400}, "scale_factor is 1000.*000, not a finite float64"),
         ("i2", {"missing_value": list(range(101))}, "101 numbers missing, .* with 100 at most"),
-        ("i2", {"_FillValue": "none"}, "'none' is called missing, but is no number"),
+        ("i2", {"_FillValue": "none"}, "'none' is called missing, but is not a number"),
         ("c8", {"scale_factor": 2}, "has scale_factor, but its elements are complex64"),
     ],
 )
@@ -251,7 +251,7 @@ def test_attributes_that_are_not_applied_can_be_told():
     assert list(packing_attributes(open_source(array_of("i2", {}, zarr_format=2)))) == []
 
 
-WHY = "refuses them: scale_factor is '0.1 K', no finite float64: mend it)"
+WHY = "refuses them: scale_factor is '0.1 K', not a finite float64: correct it)"
 NO_TEXT = "not the text 'true' or 'false': computed as int8"
 
 
@@ -272,7 +272,7 @@ NO_TEXT = "not the text 'true' or 'false': computed as int8"
         (
             "bool",
             {"_FillValue": 0},
-            *[["never applied: _FillValue 0, for bool has no missing numbers"]] * 2,
+            *[["never applied: _FillValue 0, because bool has no missing numbers"]] * 2,
         ),
         (
             "i1",
@@ -301,7 +301,7 @@ def test_what_a_flag_does_and_does_not_is_told_alike(dtype, attributes, before, 
     source = open_each(array_of(dtype, attributes))[0]
     assert list(unapplied(source, "FLAG", mask_and_scale=False)) == before
     if after is None:
-        with pytest.raises(cf.PlanError, match=r"scale_factor is '0\.1 K', no finite float64"):
+        with pytest.raises(cf.PlanError, match=r"scale_factor is '0\.1 K', not a finite float64"):
             packing_of(source)
         return
     assert list(unapplied(source, "FLAG", mask_and_scale=True)) == after
@@ -350,5 +350,5 @@ def test_of_bools_in_format_2_nothing_is_said_of_their_fill_value(given: object)
         warnings.simplefilter("error", PackedWarning)
         assert [cf.reduce(array, "sum", mask_and_scale=flag) for flag in (False, True)] == [2, 2]
     array.attrs["missing_value"] = 1
-    with pytest.warns(PackedWarning, match="never applied: missing_value 1, for bool has no"):
+    with pytest.warns(PackedWarning, match="never applied: missing_value 1, because bool has no"):
         assert cf.reduce(array, "sum") == 2

@@ -156,7 +156,7 @@ def test_a_virtual_dataset_wants_all_the_files_that_it_is_made_of(tmp_path: Path
     (tmp_path / "1.h5").unlink()
     with pytest.raises(ChangedError, match=r"its file .*1.h5 is gone"):
         cf.reduce(source)
-    with pytest.raises(cf.SourceError, match=r"one of which is missing \(.*1.h5"):
+    with pytest.raises(cf.SourceError, match=r"and one of them is missing \(.*1.h5"):
         cf.reduce(f"{tmp_path}/all.h5/x")
 
 
@@ -182,8 +182,8 @@ def test_what_its_owner_has_not_written_yet_is_read_elsewhere_too(tmp_path: Path
     ("inner", "told"),
     [
         ("", r"air.nc: is an HDF5 file, not an array; its arrays: .*air.nc/air, .*air.nc/time"),
-        ("/nope", r"there is no dataset of that name; .*air.nc is a group; its arrays: .*/air"),
-        ("/air/x", r"there is no dataset of that name; .*/air is an array"),
+        ("/nope", r"no dataset has this name; .*air.nc is a group; its arrays: .*/air"),
+        ("/air/x", r"no dataset has this name; .*/air is an array"),
         ("/station", "dtype 'object' cannot be reduced"),
     ],
 )

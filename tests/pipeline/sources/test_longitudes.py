@@ -109,7 +109,7 @@ def test_values_of_float32_and_of_regions_are_found():
     assert selected(GRIDS["float32"], -9.9) == [float(np.float32(350.1))]
     assert selected([100.0, 110, 140], -20, method="nearest") == [100]
     assert selected([100.0, 110, 140], 290, method="nearest") == [140]
-    with pytest.raises(cf.PlanError, match="has no 90, and none by method 'pad'"):
+    with pytest.raises(cf.PlanError, match="has no 90, and no nearest one by method 'pad'"):
         selected([100.0, 110, 140], 90, method="pad")
     with pytest.raises(cf.PlanError, match=r"'lon' has no -11\.0; nearest are 0.0, 330.0"):
         selected(GRIDS["from 0"], -11.0)

@@ -89,7 +89,9 @@ def test_absurd_grids_are_refused_with_the_figure(tmp_path: Path, shape, chunks,
     path = array(tmp_path / "a", 2, shape, chunks, {})
     with pytest.raises(PlanError) as found:
         cf.plan(path)
-    assert f"{path}: {count} are selected, but plans have room for 134,217,728" in str(found.value)
+    assert f"{path}: {count} are selected, but a plan can have at most 134,217,728" in str(
+        found.value
+    )
     assert cf.reduce(path, selection=np.s_[:3] if len(shape) == 1 else np.s_[:3, :3]) == 0
 
 

@@ -178,7 +178,7 @@ def test_a_group_without_an_address_names_its_arrays_as_python_does():
         ("cut.zip", "a zip archive that was cut, or is damaged"),
         ("cut.zip/v", r"no such path \(cut.zip is a zip archive that was cut"),
         ("s.zip/v/x", r"no such path \(s.zip/v is an array\)"),
-        ("reference://", "name what it is in behind '::'"),
+        ("reference://", "name the file that contains it: reference://PATH::FILE"),
         ("zip://v::ftp2://host/s.zip", "Protocol not known: ftp2.*; use a path, or a URL of"),
     ],
 )

@@ -43,7 +43,9 @@ def test_an_encoding_that_is_not_undone_is_named(tmp_path: Path):
     made(tmp_path / "a")
     with (
         served(tmp_path, encoding="br") as web,
-        pytest.raises(cf.SourceError, match="Content-Encoding 'br', of which only gzip"),
+        pytest.raises(
+            cf.SourceError, match="Content-Encoding 'br', but chunkfold decodes only gzip"
+        ),
     ):
         cf.reduce(f"{web.url}/a")
 

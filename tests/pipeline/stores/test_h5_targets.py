@@ -75,15 +75,17 @@ def test_files_elsewhere_need_leave(tmp_path: Path, way: Callable, spelling: str
         file["z"] = VALUES
         way(file, other)
     place = f"{folder}/a.h5/x"
-    with pytest.raises(SourceError, match=f"without leave .*allow_targets='{tmp_path}/elsewhere"):
+    with pytest.raises(
+        SourceError, match=f"without permission .*allow_targets='{tmp_path}/elsewhere"
+    ):
         open_source(place)
     for leave in (f"{tmp_path}/elsewhere", f"{tmp_path}/"):
         assert cf.reduce(place, allow_targets=[leave]) == 15
-    with pytest.raises(SourceError, match="without leave"):
+    with pytest.raises(SourceError, match="without permission"):
         open_source(place, {"allow_targets": [f"{tmp_path}/else"]})
     (well,) = [one for one in open_each(folder / "a.h5") if not isinstance(one, Unopened)]
     assert cf.reduce(well) == 15
-    with h5py.File(folder / "a.h5") as file, pytest.raises(SourceError, match="without leave"):
+    with h5py.File(folder / "a.h5") as file, pytest.raises(SourceError, match="without permission"):
         cf.reduce(file["x"]) if way in (virtual, external_storage) else open_source(place)
 
 
@@ -98,7 +100,7 @@ def test_what_is_behind_a_virtual_dataset_is_checked_too(tmp_path: Path, way: Ca
         layout = h5py.VirtualLayout((6,), "i4")
         layout[:] = h5py.VirtualSource("b.h5", "x", (6,))
         file.create_virtual_dataset("x", layout)
-    with pytest.raises(SourceError, match="without leave"):
+    with pytest.raises(SourceError, match="without permission"):
         open_source(folder / "a.h5/x")
     assert cf.reduce(folder / "a.h5/x", allow_targets=[str(tmp_path)]) == 15
 

@@ -57,7 +57,9 @@ def test_a_refused_chunk_is_named_and_the_remedy_with_it(forbidding: Web):
     with pytest.raises(cf.ChunkError, match=r"cannot read .* 403 Forbidden") as found:
         cf.reduce(f"{forbidding.url}/g/a")
     said = str(found.value)
-    assert said.endswith("; a server that answers so for what is not stored: --missing-status 403")
+    assert said.endswith(
+        "; if the server answers this for objects that are not stored, give --missing-status 403"
+    )
     assert "hush" not in said
 
 
@@ -100,7 +102,7 @@ def test_the_command_line_says_so_too(forbidding: Web):
     [
         ("http://127.0.0.1:1/a", {"missing_status": 500}, r"missing_status is 500; .* 403 or 410"),
         ("http://127.0.0.1:1/a", {"missing_status": True}, "missing_status is True"),
-        (__file__, {"missing_status": 403}, "is no URL of s3"),
+        (__file__, {"missing_status": 403}, "is not a URL of s3"),
     ],
 )
 def test_options_that_mean_nothing_are_refused(source: str, options: dict, said: str):

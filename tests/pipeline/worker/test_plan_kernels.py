@@ -98,7 +98,7 @@ def test_how_labels_are_folded_is_explained(array: str):
     told = {one.what: one for one in cf.plan(array, ["mean", "logsumexp"], by=RANDOM).explain()}
     shared = [one for what, one in told.items() if what.startswith("by label: s")]
     assert any("a table in local memory" in one.choice for one in shared), told
-    own = [one for one in told.values() if "accumulators of its own" in one.choice]
+    own = [one for one in told.values() if "its own accumulators" in one.choice]
     assert own, told
     assert "for each of 5 labels" in shared[0].why
 
@@ -122,7 +122,7 @@ def test_a_device_of_another_host_is_refused_in_a_sentence(array: str):
 
 
 def test_a_variant_that_cannot_be_is_refused(array: str):
-    with pytest.raises(cf.PlanError, match="variant is 'trees'; there are: 'tree', 'work_group'"):
+    with pytest.raises(cf.PlanError, match="variant is 'trees'; use one of: 'tree', 'work_group'"):
         cf.plan(array, "max", variant="trees")
 
 

@@ -289,8 +289,10 @@ def test_consolidated_metadata_are_compared_with_own_ones(tmp_path: Path, zarr_f
         ("a", "consolidated"): "shape is [12], but [6] consolidated",
         ("b", "consolidated"): f'{named} is "m", but nothing consolidated',
         ("gone", "gone"): "is gone, but the consolidated metadata of its group name it",
-        ("new", "consolidated"): "is not in the consolidated metadata: who opens by them does not "
-        "see it",
+        (
+            "new",
+            "consolidated",
+        ): "is not in the consolidated metadata: readers that use them do not see it",
     }
     (path / "b" / ("zarr.json" if zarr_format == 3 else ".zarray")).write_text("{ not")
     assert ("b", "unopened") in told(check(path))

@@ -232,7 +232,7 @@ def test_the_command_tells_of_damage(tmp_path: Path, command: Callable):
     assert found["arrays"][0]["chunks_compared"] == 64
     assert [one["kind"] for one in found["findings"]] == ["damaged"]
     told = command("check", path, "--ledger", tmp_path / "none", code=2).stderr
-    assert "is no ledger: there is no such folder" in told
+    assert "is not a ledger: the folder does not exist" in told
 
 
 def test_what_no_ledger_can_have_is_not_compared(tmp_path: Path):
@@ -241,5 +241,5 @@ def test_what_no_ledger_can_have_is_not_compared(tmp_path: Path):
     found = check(array, ledger=ledger)
     assert found.ok
     assert found.arrays[0].compared is None
-    with pytest.raises(LedgerError, match="no such folder"):
+    with pytest.raises(LedgerError, match="the folder does not exist"):
         check(array, ledger=tmp_path / "none")

@@ -69,7 +69,7 @@ def test_parquet_keeps_values(tmp_path: Path, dtype: str):
 
 def test_what_a_table_cannot_hold_is_told_before(tmp_path: Path):
     for op, dtype, sentence in (
-        ("histogram", None, "histogram has axes of its own: write it as .json or .zarr"),
+        ("histogram", None, "histogram has its own axes: write it as .json or .zarr"),
         ("sum", object, "no data type for Python's integers"),
     ):
         with pytest.raises(cf.PlanError, match=sentence):
@@ -182,7 +182,7 @@ def test_a_row_has_the_coordinates_of_its_place(tmp_path: Path):
         ([0.5, 1.5], {"units": "hours since 2001-01-01", "_FillValue": "AAAAAAAA+D8="},
          ["2001-01-01T00:30:00", "NaT"]),
         ([1, 2], {"units": "months since 2001-01-01"}, ["1", "2"]),
-        ([1, 2], {"scale_factor": "no number"}, ["1", "2"]),
+        ([1, 2], {"scale_factor": "not a number"}, ["1", "2"]),
         ([2**53 + 1, 7], {"units": "nanoseconds since 1970-01-01", "_FillValue": 7},
          ["1970-04-15T05:59:59.254740993", "NaT"]),
         (["2001-01-01", "2001-01-02"], {}, ["2001-01-01", "2001-01-02"]),
@@ -200,6 +200,6 @@ def test_a_coordinate_that_cannot_be_read_leaves_positions(tmp_path: Path):
     (tmp_path / "g.zarr/x/c/0").write_bytes(b"spoiled")
     run = cf.submit(tmp_path / "g.zarr/a", "max", axis=0)
     one = {"": run.results}
-    with pytest.warns(RuntimeWarning, match="coordinate 'x' is left out"):
+    with pytest.warns(RuntimeWarning, match="coordinate 'x' is omitted"):
         write_results(tmp_path / "t.csv", one)
     assert [row["x_position"] for row in rows(tmp_path / "t.csv")] == ["0", "1", "2"]

@@ -118,7 +118,7 @@ def test_an_array_that_no_group_calls_an_image_is_none(tmp_path: Path):
 
 def test_metadata_of_which_none_follow_are_left_out_with_a_warning(tmp_path: Path):
     source = scan(tmp_path / "a", transforms=[{"type": "affine", "affine": [[1]]}])
-    with pytest.warns(RuntimeWarning, match="OME-Zarr metadata of results are left out: .*affine"):
+    with pytest.warns(RuntimeWarning, match="OME-Zarr metadata of results are omitted: .*affine"):
         made: Any = project(source, tmp_path / "p", "max", axis="z")
     assert "ome" not in made.attrs
     np.testing.assert_array_equal(made["max"][...], VALUES.max(2))

@@ -414,7 +414,7 @@ def test_a_run_that_fails_leaves_nothing(tmp_path: Path, beside: bool):
     [
         ({"op": "mode"}, "op='mode' counts labels, which are whole numbers, but .* has float32"),
         ({"op": "argmax"}, "argmax returns positions"),
-        ({"op": "minmax"}, "minmax has axes of its own"),
+        ({"op": "minmax"}, "minmax has its own axes"),
         ({"levels": 0}, "levels is 0; a pyramid has 1 or more"),
         ({"levels": 9}, "level 4 has one element .* give 4 at most"),
         ({"factor": 1}, "makes nothing coarser"),
@@ -510,7 +510,7 @@ def test_the_command_writes_one(tmp_path: Path, command: Callable):
     group = zarr.open_group(str(tmp_path / "a"))
     check_levels(group, check_ome(group)[1:], values, {0: 2, 1: 2, 2: 2}, "mean")
     told = command("pyramid", "a/0", "b", "--factor", "two", cwd=tmp_path, code=2)
-    assert "'two' is no number" in told.stderr
+    assert "'two' is not a number" in told.stderr
     found = json.loads(json.dumps(group.attrs["chunkfold"]))["statistics"]
     assert found["max"] == values.max()
     counts = [one["count"] for one in found["histogram"]]

@@ -167,7 +167,7 @@ def test_physical_areas_are_those_of_the_metadata(tmp_path: Path):
         (np.ones((4, 6)), np.ones((3, 4, 6), int), "level of the image that was segmented"),
         (np.ones((4, 6)), np.ones((4, 6)), "elements are float64; take integers"),
         (np.ones((4, 6), "c8"), np.ones((4, 6), int), "complex64; take real numbers"),
-        (np.float32(3), np.int32(3), "labels have at least one axis"),
+        (np.float32(3), np.int32(3), "labels must have at least one axis"),
     ],
 )
 def test_what_does_not_fit_is_refused(image: np.ndarray, labels: np.ndarray, told: str):

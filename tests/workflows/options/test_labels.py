@@ -49,7 +49,7 @@ def test_edges_are_numbers_wherever_they_may_be_else_dates(text: str, edges: Any
 
 def test_edges_that_are_neither_are_refused():
     for text in ("a-b,c", "5", "2001"):
-        with pytest.raises(PlanError, match="neither numbers"):
+        with pytest.raises(PlanError, match="not numbers"):
             labels_asked(["lat"], [text])
 
 

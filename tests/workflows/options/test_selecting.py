@@ -44,7 +44,7 @@ def test_positions_are_read_as_between_brackets(text: str, want: Any):
     ],
 )  # fmt: skip
 def test_what_is_no_selection_is_told_with_what_there_is(text: str):
-    told = rf"selection {re.escape(repr(text))}: .* is neither an integer, .* a list .* a file"
+    told = rf"selection {re.escape(repr(text))}: .* is not an integer, .* a list .* a file"
     with pytest.raises(PlanError, match=told):
         parse_selection(text)
 
@@ -74,8 +74,8 @@ def test_values_and_slices_of_coordinates_are_told_apart(text: str, want: Any):
         (["lat"], "'lat' is not AXIS=VALUE"),
         (["=3"], "'=3' is not AXIS=VALUE"),
         (["lat=3", "lat=4"], r"names axis 'lat' twice: .* lat=\[1, 2\]"),
-        (["lat=1:2:3:4"], "'1:2:3:4' is no slice"),
-        (["lat=1:2:x"], "'1:2:x' is no slice"),
+        (["lat=1:2:3:4"], "'1:2:3:4' is not a slice"),
+        (["lat=1:2:x"], "'1:2:x' is not a slice"),
     ],
 )
 def test_what_selects_nothing_by_coordinates_is_told(given: list[str], told: str):
@@ -113,7 +113,7 @@ def test_a_plan_is_of_what_is_selected(
     if shape:
         assert json.loads(done.stdout)["shape"] == shape
     else:  # of a latitude that descends
-        assert "'lat' has no -50.0, and none by method 'backfill'" in str(done.exception)
+        assert "'lat' has no -50.0, and no nearest one by method 'backfill'" in str(done.exception)
 
 
 def test_a_command_reduces_what_is_selected(store: Path, command: Callable):
@@ -142,7 +142,7 @@ def test_a_job_file_selects_as_the_command_line_does(store: Path):
     }  # fmt: skip
     assert (options.sel_method, options.sel_tolerance) == ("nearest", 1.5)
     assert options.on_missing_chunk == "stop"
-    with pytest.raises(JobError, match="'1:2:x' is no slice"):
+    with pytest.raises(JobError, match="'1:2:x' is not a slice"):
         load_job(job, ["reduce.sel.lat=1:2:x"])
 
 
@@ -159,8 +159,8 @@ def test_missing_chunks_end_a_command_with_the_code_of_data_faults(store: Path, 
         (["--sel", "lat=-15:15"], "lat runs from 45 to -45: write 15:-15"),
         (["--sel", "time=1999"], "'time' has no '1999'"),
         (["--sel", "time=1999:2000"], "time runs from 2001-01-01 to 2001-03-31"),
-        (["--select", "5:5"], "selection '5:5' takes nothing of axis 'time'"),
-        (["--select", "5:5", "--ask", "a: --op mean", "--ask", "b: --op max"], "'5:5' takes"),
+        (["--select", "5:5"], "selection '5:5' selects nothing of axis 'time'"),
+        (["--select", "5:5", "--ask", "a: --op mean", "--ask", "b: --op max"], "'5:5' selects"),
     ],
 )
 def test_a_command_refuses_a_selection_of_nothing(

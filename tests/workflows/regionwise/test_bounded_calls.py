@@ -115,6 +115,6 @@ def test_with_its_scheduler_stopped_it_ends(tmp_path: Path, monkeypatch):
     with dask.config.set(soon), scheduled(tmp_path) as (scheduler, address):
         with connect(address) as nobody, nobody.as_current():
             threading.Timer(1, scheduler.send_signal, [signal.SIGSTOP]).start()
-            with pytest.raises(ClusterError, match="has not answered for 1 s: it is stopped"):
+            with pytest.raises(ClusterError, match="has not answered for 1 s: it stopped"):
                 call_each(print, [1])
         scheduler.send_signal(signal.SIGCONT)

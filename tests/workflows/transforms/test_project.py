@@ -204,7 +204,7 @@ cli.main(["reduce", *words, "--out", f"{folder}/r.zarr"], standalone_mode=False)
         done = finished(command, 100, {**os.environ, **told_to})
         asked = set(web.asked)
     assert done.returncode == 0, done.stderr
-    assert "its coordinate 'x' is left out, it cannot be read" in done.stderr
+    assert "its coordinate 'x' is omitted, because it cannot be read" in done.stderr
     assert "its codec 'pickle' is not known to decode to data only" in done.stderr
     assert "/g.zarr/x/0" not in asked
     assert not told.exists()
@@ -217,7 +217,7 @@ def test_what_is_left_out_is_told_once(tmp_path: Path, here):
     array = with_coordinate(tmp_path / "g.zarr", told=tmp_path, dtype="|O", filters=filters)
     code, _, err = here("project", array, tmp_path / "p.zarr", "--op", "max", "--axis", "t")
     assert code == 0
-    assert err.count("its coordinate 'x' is left out") == 1
+    assert err.count("its coordinate 'x' is omitted") == 1
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
@@ -247,7 +247,9 @@ def test_coordinates_that_are_none_are_left_out(tmp_path: Path):
     group.create_array("y", data=np.arange(4))
     group.create_array("x", data=np.arange(4))
     (tmp_path / "g.zarr/x/c/0").write_bytes(b"spoiled")
-    with pytest.warns(RuntimeWarning, match="its coordinate 'x' is left out, it cannot be read"):
+    with pytest.warns(
+        RuntimeWarning, match="its coordinate 'x' is omitted, because it cannot be read"
+    ):
         made = project(tmp_path / "g.zarr/a", tmp_path / "p.zarr", "max", axis=0)
     assert list(made.array_keys()) == ["max"]
     assert made["max"].shape == (3, 4, 5)
@@ -256,7 +258,7 @@ def test_coordinates_that_are_none_are_left_out(tmp_path: Path):
 def test_nothing_is_written_of_what_fails(scan, tmp_path: Path):
     source, _ = scan
     before = set(tmp_path.iterdir())
-    with pytest.raises(PlanError, match=r"histogram has axes of its own"):
+    with pytest.raises(PlanError, match=r"histogram has its own axes"):
         project(source, tmp_path / "h.zarr", "histogram", axis=0)
     with pytest.raises(PlanError, match=r"axis"):
         project(source, tmp_path / "h.zarr", "max", axis=7)

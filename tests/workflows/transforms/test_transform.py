@@ -193,14 +193,17 @@ def test_means_that_are_nan_are_told(tmp_path: Path, data: xr.DataArray):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"how": "anomalies"}, "'anomalies' is no transformation; there are: anomaly, standardize"),
+        (
+            {"how": "anomalies"},
+            "'anomalies' is not a transformation; use one of: anomaly, standardize",
+        ),
         ({"keepdims": True}, "keepdims is given, but elements keep their places"),
         ({"dtype": "int16"}, "cannot hold normalized values"),
         ({"axis": "tim"}, "did you mean 'time'"),
         ({"sel": {"lon": slice(2, 4)}}, "a part of axis 2 is selected"),
         ({"sel": {"lon": [7, 6, 5, 4, 3, 2, 1, 0]}}, "a part of axis 2 is selected"),
         ({"selection": (slice(None), 3)}, "a part of axis 1 is selected"),
-        ({"by": cf.bins([0, 5, 9])}, "bins of its own values are no groups"),
+        ({"by": cf.bins([0, 5, 9])}, "bins of its own values cannot be the groups"),
         ({"resample": {"time": "1YS"}, "sel": {"time": "2001"}}, "resample makes other groups"),
     ],
 )

@@ -203,7 +203,7 @@ def test_a_dtype_that_is_asked_for_must_hold_the_result(opened: DeviceContext):
     bound, tuning = bound_to(opened, "sum", "int8", "int16")
     assert reduced(opened, bound, tuning, array).dtype == np.int16
     bound, tuning = bound_to(opened, "sum", "int8", "int8")
-    with pytest.raises(RangeError, match=r"is 300, which int8 does not hold \(-128 to 127\)"):
+    with pytest.raises(RangeError, match=r"is 300, which int8 cannot hold \(-128 to 127\)"):
         reduced(opened, bound, tuning, array)
     bound, tuning = bound_to(opened, "sum", "int8", "float32")
     assert reduced(opened, bound, tuning, array) == np.float32(300)

@@ -413,7 +413,7 @@ def test_a_first_element_may_set_what_is_no_number(opened: DeviceContext):
     ],
 )
 def test_an_unknown_reduction_suggests_the_nearest(given: str, meant: str):
-    with pytest.raises(MonoidError, match=rf"'{given}'; did you mean '{meant}'\?.*There are: sum"):
+    with pytest.raises(MonoidError, match=rf"'{given}'; did you mean '{meant}'\?.*Use one of: sum"):
         as_monoid(given)
 
 

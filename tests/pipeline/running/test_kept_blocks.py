@@ -360,7 +360,7 @@ def test_what_keeps_no_partials_says_so(source: Path, tmp_path: Path):
         cf.reduce(source, "sum", ledger=tmp_path / "l", mode="fast")
     with pytest.raises(PlanError, match="compute=False"):
         cf.reduce(source, "sum", ledger=tmp_path / "l", compute=False)
-    with pytest.raises(LedgerError, match="chunks can be listed"):
+    with pytest.raises(LedgerError, match="chunks that can be listed"):
         cf.reduce(values(), "sum", ledger=tmp_path / "l")
     with pytest.raises(PlanError, match="give the path of a folder"):
         cf.reduce(source, "sum", ledger=3)

@@ -213,7 +213,7 @@ def test_answers_without_a_length_are_bounded_too(tmp_path: Path):
 
     with (
         served(tmp_path, changing=endless) as web,
-        pytest.raises(cf.ChunkError, match=r"bytes or more, more than [0-9,]+: it is no"),
+        pytest.raises(cf.ChunkError, match=r"bytes or more, more than [0-9,]+: it cannot be"),
     ):
         cf.reduce(f"{web.url}/a")
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         SkippedWarning,
         SourceError,
         TimeLimitError,
+        UnreachableError,
         UnstoredWarning,
     )
     from chunkfold.kernels import (
@@ -112,6 +113,7 @@ _HOMES = {
         "SkippedWarning",
         "SourceError",
         "TimeLimitError",
+        "UnreachableError",
         "UnstoredWarning",
     ),
     "chunkfold.kernels": (
@@ -191,6 +193,7 @@ __all__ = [
     "SkippedWarning",
     "SourceError",
     "TimeLimitError",
+    "UnreachableError",
     "UnstoredWarning",
     "accelerate",
     "approx_nunique",

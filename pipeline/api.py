@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import numpy as np
 from distributed import Client
 
-from chunkfold.errors import LawsWarning, PackedWarning, PlanError, warn_caller
+from chunkfold.errors import LawsWarning, PackedWarning, PlanError
 from chunkfold.events import OnEvent
 from chunkfold.kernels import Device, all_devices, devices
 from chunkfold.kernels.binding.laws import depends_on_order_of
@@ -34,7 +34,7 @@ from chunkfold.running.run import Run
 from chunkfold.running.streaming import Sink
 from chunkfold.sources.cf_packing import not_applied
 from chunkfold.sources.data_arrays import is_of_xarray
-from chunkfold.tracebacks import traceback_cut
+from chunkfold.tracebacks import traceback_cut, warn_caller
 
 
 @traceback_cut

@@ -5,6 +5,7 @@ ChunkfoldError
 |   +-- ChunkError      one chunk of it is bad
 |   +-- ChangedError    it changed while it was read
 |   +-- MissingError    chunks of it are not stored, and that was to end the run
+|   +-- UnreachableError its server does not answer
 |   +-- TargetError     a reference is malformed, or leads where it may not lead
 +-- DeviceError         a device is missing, refused, or failed while working
 |   +-- BuildError      a kernel did not build; carries the compiler's log
@@ -44,11 +45,7 @@ RemarkWarning           a run found something that its results do not show
 from __future__ import annotations
 
 import errno
-import sys
-import warnings
 from collections.abc import Iterator
-from types import FrameType
-from typing import cast
 
 from chunkfold.bad_chunks import BadChunk
 from chunkfold.http_denials import MISSING, refusal, status_of
@@ -82,13 +79,10 @@ __all__ = [
     "SourceError",
     "TargetError",
     "TimeLimitError",
+    "UnreachableError",
     "WorkerLostError",
     "WorkerStoppedError",
 ]
-
-
-TRACEBACK = "CHUNKFOLD_TRACEBACK"
-"""A variable: where it is set, errors show where in chunkfold they were raised."""
 
 
 class PackedWarning(UserWarning):
@@ -160,6 +154,10 @@ class ChangedError(SourceError):
 
 class MissingError(SourceError):
     """Chunks of a source are not stored, and such were to end the run."""
+
+
+class UnreachableError(SourceError):
+    """The server of a source does not answer, or has too much to do, for as long as it is tried."""
 
 
 class TargetError(SourceError):
@@ -290,11 +288,3 @@ class IncompleteError(ChunkfoldError):
 
 class CancelledError(ChunkfoldError):
     """The run was cancelled before it had a result."""
-
-
-def warn_caller(one: Warning) -> None:
-    """Warn where the caller's own code called chunkfold."""
-    level, frame = 1, cast("FrameType | None", sys._getframe())
-    while frame is not None and f"{frame.f_globals.get('__name__')}.".startswith("chunkfold."):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(one, stacklevel=level)

@@ -11,7 +11,7 @@ from functools import partial
 from distributed import Client, get_client
 
 from chunkfold.deadline import in_background
-from chunkfold.errors import PlaceWarning, PlanError, warn_caller
+from chunkfold.errors import PlaceWarning, PlanError
 from chunkfold.kernels import Device
 from chunkfold.kernels.tuning.variant import forced
 from chunkfold.planning.feeding import codecs_to_measure
@@ -25,6 +25,7 @@ from chunkfold.running.on_cluster import OnCluster
 from chunkfold.settings import WAITS, wait_seconds
 from chunkfold.sources.dask_source import DaskSource
 from chunkfold.sources.source import Source
+from chunkfold.tracebacks import warn_caller
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from chunkfold.errors import (
     ServerWarning,
     ShortMemoryWarning,
     SkippedWarning,
-    warn_caller,
 )
 from chunkfold.plural import counted
 from chunkfold.running.answers import Answer
 from chunkfold.stores.requests import Requests
+from chunkfold.tracebacks import warn_caller
 from chunkfold.worker.block_report import DeviceReport
 
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from chunkfold.errors import LevelWarning, PlanError, warn_caller
+from chunkfold.errors import LevelWarning, PlanError
 from chunkfold.plural import counted
+from chunkfold.tracebacks import warn_caller
 
 AXIS_NAMES = ("t", "c", "z", "y", "x")
 """Axes of images in versions 0.1 and 0.2, whose metadata name none."""

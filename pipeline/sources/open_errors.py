@@ -16,6 +16,7 @@ from chunkfold.decoding.codec_metadata import unknown_codec
 from chunkfold.errors import ChunkfoldError, ClusterError, SourceError, TargetError, runs_short
 from chunkfold.http_denials import denial
 from chunkfold.redaction import shown_address, without_secrets
+from chunkfold.settings import retry_seconds
 from chunkfold.sources.zarr_groups import members_of, open_as_it_is
 from chunkfold.stores.addresses import Folder, is_packed, is_zarr, located, on_disk, within
 from chunkfold.stores.h5_files import is_h5
@@ -23,6 +24,7 @@ from chunkfold.stores.icechunk_store import is_repository
 from chunkfold.stores.references import are_references
 from chunkfold.stores.regular_files import special
 from chunkfold.stores.remote import hint, message_of, nothing_at
+from chunkfold.stores.transient_faults import fault_of
 
 _LOOKED_AT = 4096
 """Bytes at a file's beginning that tell what it is."""
@@ -48,6 +50,9 @@ def why_not(address: str, path: Path | None, error: Exception) -> str:
     if path is None and isinstance(error, FileNotFoundError):
         return nothing_at(address) or "no Zarr array or group is there"
     message = message_of(error)
+    if path is None and fault_of(error) is not None:
+        tried = f"{retry_seconds():.0f} s (chunkfold.remote.retry)"
+        return f"its server did not answer within {tried}: {message}" + hint(address, message)
     what = "cannot be opened as a Zarr array" if path is None else "not a Zarr array or group"
     return f"{what} ({type(error).__name__}: {message})" + hint(address, message)
 

@@ -10,7 +10,7 @@ from typing import Any
 import zarr
 
 from chunkfold.decoding.codec_metadata import unknown_codec, why_not_decoded, why_undecodable
-from chunkfold.errors import DeviceError, PlanError, SourceError
+from chunkfold.errors import DeviceError, PlanError, SourceError, UnreachableError
 from chunkfold.kernels.dtypes import stored_name
 from chunkfold.redaction import shown_address
 from chunkfold.settings import StorageOptions, allowed_targets, image_level
@@ -43,6 +43,7 @@ from chunkfold.stores.addresses import (
 from chunkfold.stores.h5_files import h5_at
 from chunkfold.stores.icechunk_store import Snapshot
 from chunkfold.stores.remote import message_of, missing_of
+from chunkfold.stores.transient_faults import fault_of
 
 _NOT_FOR_US = ("PermissionDeniedError", "UnauthenticatedError")
 """obstore's errors for a missing object in a store that forbids listing."""
@@ -295,4 +296,5 @@ def _opened(address: str, name: str, options: StorageOptions) -> AnyArray | zarr
         raise SourceError(f"{name}: {missing_of(error)}") from error
     except Exception as error:
         cause = getattr(store, "refused", None) or error
-        raise SourceError(f"{name}: {why_not(address, path, cause)}") from error
+        kind = SourceError if path is not None or fault_of(cause) is None else UnreachableError
+        raise kind(f"{name}: {why_not(address, path, cause)}") from error

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -367,6 +368,16 @@ def test_where_a_chunk_cannot_be_read_the_way_on_is_named(tmp_path: Path, here, 
     code, _, said = here(command, tmp_path / "a", "--on-bad-chunk", "skip")
     assert code == 3
     assert "goes on without it" not in said
+
+
+def test_a_server_that_does_not_answer_ends_with_4(here):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/a.zarr"
+    with dask.config.set({"chunkfold.remote.retry": "1 s"}):
+        code, out, err = here("reduce", url, "--op", "sum")
+    assert (code, out) == (4, "")
+    assert f"{url}: its server did not answer within 1 s" in err
 
 
 def test_what_a_server_refuses_for_all_chunks_is_no_reason_to_skip_any(

@@ -16,7 +16,6 @@ from importlib import metadata
 import click
 
 from chunkfold.errors import (
-    TRACEBACK,
     BusyError,
     ChangedError,
     ChunkError,
@@ -29,8 +28,10 @@ from chunkfold.errors import (
     PlanError,
     SkippedWarning,
     TimeLimitError,
+    UnreachableError,
     WorkerLostError,
 )
+from chunkfold.tracebacks import TRACEBACK
 from chunkfold.workflows.cli.messages import (
     COMMANDS,
     command_words,
@@ -71,6 +72,7 @@ _CODES: dict[type[ChunkfoldError], int] = {
             MissingError,
             OutputError,
             TimeLimitError,
+            UnreachableError,
             WorkerLostError,
         ),
         EXIT_FAILED,

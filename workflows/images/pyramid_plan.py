@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
 
-from chunkfold.errors import PlanError, warn_caller
+from chunkfold.errors import PlanError
 from chunkfold.outputs.output_places import is_url, out_text, refuse_origins, refuse_overlaps
 from chunkfold.outputs.outputs import check_output, check_writable
 from chunkfold.outputs.staging_folder import question_of
@@ -18,6 +18,7 @@ from chunkfold.planning.request import Request, Streamed
 from chunkfold.planning.resolve import resolve
 from chunkfold.sources.opening import open_node, open_source
 from chunkfold.sources.source import Source
+from chunkfold.tracebacks import warn_caller
 from chunkfold.workflows.images.ome import Image, image_of, refuse_other_version
 from chunkfold.workflows.images.ome_channels import apart
 from chunkfold.workflows.images.pyramid_checks import (

@@ -14,7 +14,7 @@ import zarr
 from distributed import Client
 from zarr.storage import StorePath
 
-from chunkfold.errors import NaNWarning, PlanError, warn_caller
+from chunkfold.errors import NaNWarning, PlanError
 from chunkfold.events import OnEvent
 from chunkfold.outputs.output_places import is_url, out_text, refuse_origins, refuse_overlaps
 from chunkfold.outputs.staging_folder import clear_staging, staging_folder
@@ -31,7 +31,7 @@ from chunkfold.sources.cf_packing import attributes_for_zarr, packing_of
 from chunkfold.sources.consolidated_metadata import consolidate
 from chunkfold.sources.opening import open_node, open_zarr
 from chunkfold.sources.zarr_source import ZarrSource
-from chunkfold.tracebacks import traceback_cut
+from chunkfold.tracebacks import traceback_cut, warn_caller
 from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.files.as_zarr import write_companions
 from chunkfold.workflows.regionwise.changed_parts import write_changed

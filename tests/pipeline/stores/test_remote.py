@@ -119,7 +119,9 @@ def test_a_server_that_is_not_there_is_an_error_in_time(tmp_path: Path):
     with served(tmp_path) as web:
         url = web.url
     began = time.monotonic()
-    with pytest.raises(cf.SourceError, match=f"{url}/a: .*error sending request"):
+    with pytest.raises(
+        cf.UnreachableError, match=f"{url}/a: its server did not answer .*error sending request"
+    ):
         cf.reduce(f"{url}/a")
     assert time.monotonic() - began < 30
 

@@ -82,7 +82,7 @@ def _several(given: str, names: Sequence[str | None]) -> str:
     """Say which axes have a name.
 
     >>> _several("x", ["x", "y", "x"])
-    "2 axes that are called 'x': name the one that is meant by its number, 0 or 2"
+    "2 axes that are called 'x': name the right one by its number, 0 or 2"
     """
     numbers = [str(number) for number, name in enumerate(names) if name == given]
     meant = f"{', '.join(numbers[:-1])} or {numbers[-1]}"

@@ -83,9 +83,9 @@ class Packing:
         """Return the values of elements, which are of the stored dtype, as kernels do."""
         values: np.ndarray = elements.astype(value)
         if self.scale != 1.0:
-            values = values * value.type(self.scale)
+            values *= value.type(self.scale)
         if self.offset != 0.0:
-            values = values + value.type(self.offset)
+            values += value.type(self.offset)
         if self.missing:
             if elements.dtype.kind in "iu" and elements.dtype.itemsize == 8:
                 elements = elements.astype(np.float64)

@@ -193,14 +193,16 @@ def _load_one(number: int, accumulator: Accumulator) -> str:
     lines = []
     if accumulator.swapped[number]:
         storage = _storage(accumulator, number)
-        lines.append(f"    const {storage} r{number} = {pointer}[{at}];")
-        lines.append(f"    const {storage} b{number} = ({storage})CHF_SWAP{kind.swap}(r{number});")
+        lines.append(f"    const {storage} swapped{number} = {pointer}[{at}];")
+        lines.append(
+            f"    const {storage} bits{number} = ({storage})CHF_SWAP{kind.swap}(swapped{number});"
+        )
         if stored == "float16":
-            read = f"vload_half(0, (const half *)&b{number})"
+            read = f"vload_half(0, (const half *)&bits{number})"
         elif stored in ("bool", "int8", "uint8", "bfloat16"):
-            read = f"b{number}"
+            read = f"bits{number}"
         else:
-            read = f"as_{kind.storage}(b{number})"
+            read = f"as_{kind.storage}(bits{number})"
     else:
         read = f"vload_half({at}, {pointer})" if stored == "float16" else f"{pointer}[{at}]"
     if stored == "bfloat16":
@@ -208,8 +210,8 @@ def _load_one(number: int, accumulator: Accumulator) -> str:
     packing = accumulator.packings[number]
     if packing is None:
         return "\n".join([*lines, f"    v.x{number} = {_converted_one(read, stored, value)};"])
-    lines.append(f"    const {held_type(stored)} s{number} = {read};")
-    made = unpacked_one(packing, f"s{number}", stored, value)
+    lines.append(f"    const {held_type(stored)} stored{number} = {read};")
+    made = unpacked_one(packing, f"stored{number}", stored, value)
     return "\n".join([*lines, f"    v.x{number} = {made};"])
 
 

@@ -10,8 +10,10 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
-from chunkfold.kernels import DeviceContext, as_monoid, bind, histogram
+from chunkfold.kernels import CATALOGUE, DeviceContext, Packing, as_monoid, bind, histogram
 from chunkfold.kernels.geometry import CHOOSE, FOLDS
+from chunkfold.kernels.listing.declarations import declarations
+from chunkfold.kernels.listing.preprocessed import preprocessed
 from chunkfold.kernels.program.assemble import assemble, located
 from chunkfold.kernels.program.build_options import language_options
 from chunkfold.kernels.program.header import header
@@ -72,3 +74,23 @@ def test_the_generated_header_defines_what_the_example_does():
     assert {"chf_step", "chf_put", "CHF_INPUTS"} <= names
     for name in names - {"CHF_STAGE", "CHF_WIDTH"}:
         assert name in made, name
+
+
+LOCAL = re.compile(r"\b(?!return|else|case|goto)[A-Za-z_]\w* +\**(\w+)(?:\[[^\]]*\])* *[=;,]")
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize("dtype", ["int16", ">i2", "float16", ">f2", "uint64"])
+def test_no_local_is_called_as_a_parameter(dtype: str, lanes: int):
+    """Whatever is packed, swapped or has strides of its own: arguments stand in macros."""
+    options = ["-DCHF_STRIDED=1", f"-DCHF_LANES={lanes}", "-DCHF_WIDTH=8"]
+    for packing in (Packing(0.5, 2.0, (7,)), None):
+        ops = [CATALOGUE["weighted_corr"], CATALOGUE["weighted_rmse"]]
+        accumulator = bind(ops, [np.dtype(dtype)] * 3, packings=[packing] * 3).accumulator
+        found = declarations(preprocessed(assemble("rows.cl", accumulator), options))
+        functions = [one for one in found if one.head[-1:] == (")",)]
+        assert {"chf_value", "chf_load"} <= {one.name for one in functions}
+        for one in functions:
+            head, _, body = one.text.partition("{")
+            parameters = set(re.findall(r"(\w+)(?:\[\w*\])? *[,)]", head))
+            assert parameters.isdisjoint(LOCAL.findall(body)), one.text

@@ -123,6 +123,43 @@ def test_masks_leave_out_what_numpy_leaves_out(tmp_path: Path, mask: str, dtype:
         np.testing.assert_allclose(found["mean"], wide, rtol=1e-5)
 
 
+@pytest.mark.parametrize("given", ["weights", "where", "both"])
+@pytest.mark.parametrize("packed", [(True, True), (False, True), (True, False)])
+@pytest.mark.parametrize("own", [("lat",), ("lat", "lon"), ("time",)])
+def test_any_of_two_arrays_is_packed(
+    tmp_path: Path, packed: tuple[bool, bool], own: tuple[str, ...], given: str
+):
+    packing = {"scale_factor": 0.25, "add_offset": 3.0, "_FillValue": -1}
+    numbers = np.random.default_rng(4).integers(-1, 90, (2, *SHAPE)).astype("i2")
+    paths = []
+    for one, name, by_four in zip(numbers, "ab", packed, strict=True):
+        (tmp_path / name).mkdir()
+        paths.append(stored(tmp_path / name, one))
+        zarr.open_array(paths[-1]).attrs.update(packing if by_four else {})
+    a, b = (
+        np.where(one == -1, np.nan, one * 0.25 + 3) if by_four else one.astype("f8")
+        for one, by_four in zip(numbers, packed, strict=True)
+    )
+    extents = [SHAPE[DIMS.index(dim)] for dim in own]
+    weights = np.random.default_rng(5).integers(1, 5, extents).astype("f8")
+    options: dict[str, Any] = {
+        "weights": xarray.DataArray(weights, dims=own),
+        "where": xarray.DataArray(weights > 2, dims=own),
+    }
+    options = options if given == "both" else {given: options[given]}
+    lacking = tuple(n for n, dim in enumerate(DIMS) if dim not in own)
+    counted = np.broadcast_to(np.expand_dims(weights, lacking), SHAPE)
+    there = (counted > 2 if given != "weights" else True) & ~np.isnan(a - b)
+    by = np.where(there, counted if given != "where" else 1.0, 0)
+    far = np.where(there, (a - b) ** 2, 0)
+    for axis in (None, ("lat", "lon"), "time"):
+        got = cf.reduce(paths, "rmse", axis=axis, mask_and_scale=True, skipna=True, **options)
+        over = tuple(DIMS.index(dim) for dim in (DIMS if axis is None else np.atleast_1d(axis)))
+        with np.errstate(invalid="ignore"):
+            want = np.sqrt((far * by).sum(over) / by.sum(over))
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
 def test_weights_and_a_mask_and_missing_numbers_together(tmp_path: Path):
     values, weights = data("float64", nans=True), np.arange(1.0, 9)
     got = cf.reduce(

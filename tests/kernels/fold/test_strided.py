@@ -10,7 +10,18 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
-from chunkfold.kernels import Bound, Box, DeviceContext, Fold, Monoid, as_monoid, bind, box, choose
+from chunkfold.kernels import (
+    Bound,
+    Box,
+    DeviceContext,
+    Fold,
+    Monoid,
+    Packing,
+    as_monoid,
+    bind,
+    box,
+    choose,
+)
 from chunkfold.kernels.expressions.library import order_low
 from chunkfold.kernels.strides import c_strides, strides_along
 from tests.conftest import ALL_SHAPES, shaped
@@ -144,6 +155,40 @@ def test_inputs_may_stand_anywhere_in_memory(opened: DeviceContext, shape: str):
         for name in want.dtype.names:
             assert got[name].tolist() == want[name].tolist(), (number, extents, axes, name)
     assert used == {"flat", "rows", "columns"}
+
+
+@pytest.mark.unoptimised
+@pytest.mark.parametrize("dtype", ["int16", ">i2", ">f2"])
+@pytest.mark.parametrize(
+    "packed", [n for n in itertools.product((True, False), repeat=3) if any(n)]
+)
+def test_any_inputs_are_packed_whatever_strides_they_have(
+    opened: DeviceContext, packed: tuple[bool, bool, bool], dtype: str
+):
+    packing = Packing(0.5, missing=(7,))
+    packings = [packing if one else None for one in packed]
+    dtypes = [np.dtype(dtype if one else "f4") for one in packed]
+    ops = [PRODUCTS.skipping()]
+    bound = bind(ops, dtypes, exact=True, fp64=opened.device.fp64, packings=packings)
+    for shape, (axes, own) in itertools.product(
+        ("tree", "vectors"), zip([(0, 1, 2), (1, 2), (0,), (2,)], [(1,), (0,), (1, 2), ()])
+    ):
+        rng = np.random.default_rng(len(axes))
+        owns = [(0, 1, 2), (0, 1, 2), own]
+        arrays = [
+            rng.integers(-9, 9, [SHAPE[a] for a in one]).astype(dtype)
+            for one, dtype in zip(owns, dtypes, strict=True)
+        ]
+        part = box(SHAPE, axes, other_strides=[None, strides_along(SHAPE, own)])
+        got = answer(opened, bound, shape, [upload(opened, array) for array in arrays], part)
+        values = [
+            array if one is None else one.values(array)
+            for array, one in zip(arrays, packings, strict=True)
+        ]
+        whole = [*values[:2], np.broadcast_to(strided(values[2], own)[0], SHAPE)]
+        want = ops[0].evaluate(*whole, axis=axes).reshape(-1)
+        for name in want.dtype.names:
+            assert got[name].tolist() == want[name].tolist(), (shape, axes, own, name)
 
 
 @pytest.mark.unoptimised

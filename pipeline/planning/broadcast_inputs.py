@@ -52,6 +52,8 @@ class BroadcastInput:
     """Axes of the data, ascending."""
     values: np.ndarray
     """Over what is selected of these axes, C-contiguous."""
+    weighs: bool = False
+    """True if its numbers are weights."""
 
     @property
     def floats(self) -> bool:
@@ -96,7 +98,7 @@ def weights_of(
     broadcast = _broadcast(given, "weights", source, chosen, options)
     if broadcast.values.dtype.kind not in "biuf":
         raise PlanError(f"{broadcast.name} are {broadcast.values.dtype}; weights must be numbers")
-    return broadcast
+    return replace(broadcast, weighs=True)
 
 
 def without_negative(

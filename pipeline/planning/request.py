@@ -110,6 +110,12 @@ class Request:
         """Results of each output."""
         return 1 if self.grouping is None else self.grouping.count
 
+    @cached_property
+    def has_nan_weights(self) -> bool:
+        """True if weights that are the same along axes contain NaN."""
+        weights = [one.values for one in self.broadcast if one.weighs and one.floats]
+        return any(bool(np.isnan(one).any()) for one in weights)
+
     @property
     def all_requests(self) -> tuple[Request, ...]:
         """All questions that were asked together, this one first."""

@@ -209,13 +209,13 @@ _OF_NAN_ALONE = ("min", "max", "minmax", "norminf", "norm1", "norm2", "sumsq")
 def since_elements_are(
     statistic: Statistic, whole: Partial, done: np.ndarray, *, grouped: bool = False
 ) -> bool | None:
-    """Tell if results are NaN or NaT since elements are, which `skipna` would leave out.
+    """Tell if results are NaN or NaT since elements or weights are; `skipna` leaves elements out.
 
     None if that may be, but infinities may have done it too, such as those of both signs in a sum.
     Outputs of nothing, of no more elements than `ddof`, or of too few are NaN anyway. If elements
     are `grouped`, a partial does not know how many each result has; a statistic may.
     """
-    if statistic.monoid.skipna or done.dtype.kind not in "fcmM" or not done.size:
+    if _no_nan_counts(statistic) or done.dtype.kind not in "fcmM" or not done.size:
         return False
     counts = _counted(statistic, whole) if grouped else np.asarray(whole.count)
     odd = np.isnan(done.reshape(whole.outputs, -1)).any(axis=1)
@@ -234,9 +234,10 @@ def since_elements_are(
         for name, slot in statistic.slots.items()
         if name in statistic.limbs
     ]
-    if not sums or any(one.terms for one in sums):
-        return None
-    return any(bool((one.wide.tables[odd, -SPECIALS] > 0).any()) for one in sums)
+    plain = [one for one in sums if not one.terms]
+    if any(bool((one.wide.tables[odd, -SPECIALS] > 0).any()) for one in plain):
+        return True
+    return False if sums and len(plain) == len(sums) else None
 
 
 def since_rounded_are(
@@ -244,10 +245,15 @@ def since_rounded_are(
 ) -> bool | None:
     """Tell the same of results that a device has rounded."""
     monoid, enough = statistic.monoid, grouped or np.all(np.asarray(found.count) > statistic.ddof)
-    if monoid.skipna or not found.nan[statistic.name] or not enough:
+    if _no_nan_counts(statistic) or not found.nan[statistic.name] or not enough:
         return False
     known = not grouped and monoid.where is None and not monoid.masked
     return True if known and statistic.name in _OF_NAN_ALONE else None
+
+
+def _no_nan_counts(statistic: Statistic) -> bool:
+    """Return whether neither NaN among elements nor among weights makes a result NaN."""
+    return statistic.monoid.skipna and not statistic.monoid.weights
 
 
 def _counted(statistic: Statistic, whole: Partial) -> np.ndarray | None:

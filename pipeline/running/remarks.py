@@ -68,14 +68,23 @@ def memory_warnings(devices: Iterable[DeviceReport]) -> Iterator[ShortMemoryWarn
 
 
 def nan_warnings(answers: Mapping[str, Answer], flag: str) -> Iterator[NaNWarning]:
-    """Say which results are NaN because elements are, and which option ignores those."""
-    for why, since in ((True, ""), (None, ", perhaps")):
-        names = [
-            f"{op} of {name}" if name else op
-            for name, answer in answers.items()
-            for op, of_nan in answer.nan.items()
-            if of_nan is why
-        ]
-        if names:
-            found = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} NaN{since}"
-            yield NaNWarning(f"{found} because the data contain NaN; {flag} ignores them")
+    """Say which results are NaN because elements or weights are, and how to leave those out."""
+    remedies = {
+        "the data contain NaN": f"; {flag} ignores them",
+        "weights contain NaN": ": give 0 to omit elements",
+    }
+    found: dict[tuple[str, str], list[str]] = {}
+    for name, answer in answers.items():
+        of_weights = answer.plan.request.has_nan_weights
+        for statistic in answer.plan.bound.statistics:
+            monoid, op = statistic.monoid, statistic.name
+            of_nan = answer.nan.get(op, False)
+            weighed = bool(monoid.weights) and of_weights
+            if of_nan is False or (monoid.skipna and not weighed):
+                continue
+            why = "weights contain NaN" if weighed else "the data contain NaN"
+            since = "" if of_nan else ", perhaps"
+            found.setdefault((since, why), []).append(f"{op} of {name}" if name else op)
+    for (since, why), names in sorted(found.items()):
+        told = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} NaN{since}"
+        yield NaNWarning(f"{told} because {why}{remedies[why]}")

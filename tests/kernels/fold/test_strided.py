@@ -171,7 +171,7 @@ def test_any_inputs_are_packed_whatever_strides_they_have(
     ops = [PRODUCTS.skipping()]
     bound = bind(ops, dtypes, exact=True, fp64=opened.device.fp64, packings=packings)
     for shape, (axes, own) in itertools.product(
-        ("tree", "vectors"), zip([(0, 1, 2), (1, 2), (0,), (2,)], [(1,), (0,), (1, 2), ()])
+        ("tree", "vectors"), [((0, 1, 2), (1,)), ((1, 2), (0,)), ((0,), (1, 2)), ((2,), ())]
     ):
         rng = np.random.default_rng(len(axes))
         owns = [(0, 1, 2), (0, 1, 2), own]

@@ -45,6 +45,24 @@ def test_nan_in_results_is_warned_of_where_it_was_asked_for():
     assert "mean of all, max of last are NaN" in str(told.message)
 
 
+@pytest.mark.parametrize("skipna", [True, False])
+@pytest.mark.parametrize("op", ["mean", "sum", "var"])
+def test_nan_of_weights_is_told_apart_from_nan_of_elements(op: str, skipna: bool):
+    numbers, weights = np.arange(6.0).reshape(2, 3), np.array([1, np.nan, 2])
+    for axis in (None, 0, 1):
+        (told,) = warned(
+            lambda axis=axis: cf.reduce(numbers, op, axis=axis, weights=weights, skipna=skipna)
+        )
+        assert told.category == cf.NaNWarning
+        message = str(told.message).replace(", perhaps", "")
+        assert message == f"{op} is NaN because weights contain NaN: give 0 to omit elements"
+    lacking = np.array([[1, np.nan, 2], [np.nan] * 3])
+    one = {"weights": np.array([1.0, 0, 2]), "axis": 1, "skipna": skipna}
+    told_of_data = [str(told.message) for told in warned(lambda: cf.reduce(lacking, op, **one))]
+    assert len(told_of_data) == (not skipna)
+    assert all("because the data contain NaN; skipna" in told for told in told_of_data)
+
+
 def test_a_run_warns_once_however_often_it_is_asked():
     def ask() -> None:
         run = cf.submit(NAN, "mean")

@@ -47,14 +47,19 @@ _OF_TIMES: Mapping[str, Collection[str]] = MappingProxyType(
 """Reductions of dates and of time spans; others leave such arrays of a Dataset out, as xarray
 does."""
 
+_KEEPING = ("sum", "prod", "mean", "median", "min", "max")
+"""Reductions that leave arrays without any of the axes as they are: xarray's `invariant_0d`."""
+_CHANGING = ("weights", "where", "dtype", "initial")
+
 
 def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op] | Questions, **given: Any) -> Any:
     """Reduce every array of a Dataset that can be reduced; parameters as `chunkfold.reduce`.
 
     With windows (`coarsen`) an array has those of the axes that it has, and one that has none is
-    as it was. As in xarray an array is reduced over those of the axes that it has, one that has
-    none of them is reduced element by element, and arrays that cannot be reduced are left out:
-    texts, sums of dates. One that lacks axes of the weights or of a mask is the same along
+    as it was. As in xarray an array is reduced over those of the axes that it has. One that has
+    none of them stays as it is in sums, products, means, medians and extremes, without weights,
+    mask or dtype; others are reduced element by element. Arrays that cannot be reduced are left
+    out: texts, sums of dates. One that lacks axes of the weights or of a mask is the same along
     them. Each array is read once for all questions. Those whose weights or masks have axes that it
     lacks take a read of their own.
 
@@ -113,9 +118,9 @@ def _reads_of(
     """Return the reads of an array, each with its questions; other questions keep it unchanged."""
     reads: dict[tuple[Hashable, ...], tuple[xr.DataArray, dict[str, Question]]] = {}
     for name, asked in each.items():
-        if asked.passes(selected):
-            asked.keep_unchanged(selected)
-        elif (found := asked.of_array(stored)) is not None:
+        kept = asked.unchanged_by(selected)
+        asked.add(selected.name, dict.fromkeys(kept, selected))
+        if (found := asked.of_array(stored, kept)) is not None:
             array, question = found
             reads.setdefault(array.dims, (array, {}))[1][name] = question
     return list(reads.values())
@@ -152,13 +157,21 @@ class _DatasetQuestion:
         with of_question(name):
             return cls(dataset, question.op, {**given, **question.given})
 
-    def passes(self, array: xr.DataArray) -> bool:
-        """Return whether an array stays as it is, as in xarray's coarsen."""
-        return bool(self._coarsen) and not {*array.dims} & {*self._dims, *self._coarsen}
+    def unchanged_by(self, array: xr.DataArray) -> list[str]:
+        """Return the ops by which an array stays as it is, as in xarray."""
+        if {*array.dims} & {*self._dims, *(self._coarsen or ())}:
+            return []
+        if self._coarsen:
+            return list(self._found)
+        changed = not array.dims or any(self._given.get(name) is not None for name in _CHANGING)
+        return [] if changed else [n for n in self._found if n.removeprefix("nan") in _KEEPING]
 
-    def of_array(self, stored: xr.DataArray) -> tuple[xr.DataArray, Question] | None:
-        """Return the array to reduce, and its question; None if no op can reduce it."""
-        able = [one for one, monoid in self._ops if _is_able(stored, monoid)]
+    def of_array(
+        self, stored: xr.DataArray, kept: Collection[str]
+    ) -> tuple[xr.DataArray, Question] | None:
+        """Return the array to reduce, and its question; None if no other op can reduce it."""
+        others = [pair for pair in self._ops if pair[1].name not in kept]
+        able = [one for one, monoid in others if _is_able(stored, monoid)]
         if not able:
             return None
         array, given = _with_axes_of(stored, self._given), self._given
@@ -171,10 +184,6 @@ class _DatasetQuestion:
         """Keep the results of an array, by op."""
         for called, one in results.items():
             self._found[called][name] = one
-
-    def keep_unchanged(self, array: xr.DataArray) -> None:
-        """Keep an array as it is."""
-        self.add(array.name, dict.fromkeys(self._found, array))
 
     def answer(self, dataset: xr.Dataset) -> Any:
         """Return the kept results: a Dataset, or a mapping of op to Dataset."""

@@ -188,6 +188,29 @@ def test_a_dataset_is_reduced_array_by_array(ds: xr.Dataset, op: str):
     assert ("cell_methods" in got["plain"].attrs) == (op != "count")
 
 
+ALIKE = ("mean", "sum", "prod", "min", "max", "median", "var", "std", "count", "any", "all")
+
+
+@pytest.mark.parametrize("op", ALIKE)
+def test_arrays_without_the_axis_are_as_xarray_has_them(op: str):
+    """Values and dtypes: some reductions leave them as they are, others take element by element."""
+    number = np.array([0, 1, 2])
+    held = xr.Dataset({"f": (("t", "x"), np.arange(6.0).reshape(2, 3))})
+    for dtype in ("bool", "int8", "int32", "uint64", "float32", "float64", "complex64", "M8[s]"):
+        if not (dtype in ("M8[s]", "complex64") and op in ("var", "std")):
+            held[dtype] = ("x", number.astype("i8").astype(dtype), {"units": "1"})
+    held["float64"][1] = np.nan
+    held["alone"] = ((), np.int32(7))
+    if op not in ("count", "any", "all", "var", "std"):
+        held["name"] = ("x", list("abc"))
+    got, want = getattr(held.chunkfold, op)("t"), getattr(held, op)("t")
+    assert list(got) == list(want)
+    assert {name: one.dtype for name, one in got.items()} == {n: o.dtype for n, o in want.items()}
+    xr.testing.assert_equal(got.drop_attrs(), want.drop_attrs())
+    several = held.chunkfold.reduce([op, "argmax"], "t")
+    xr.testing.assert_equal(several[op], got)
+
+
 def test_several_ops_and_groups_of_a_dataset_are_datasets(ds: xr.Dataset):
     two = ds[["plain", "whole", "mask"]]
     got = cf.reduce(two, ["mean", "max"], axis="time", by=two.season)

@@ -34,9 +34,7 @@ _ELSEWHERE = {
     "mean_squared_error": "rmse",
     "pearson": "corr",
     "pearson_r": "corr",
-    "percentile": "p95",
     "product": "prod",
-    "quantile": "median",
     "stddev": "std",
     "stdev": "std",
     "total": "sum",
@@ -179,6 +177,10 @@ def _unknown(op: str) -> MonoidError:
         return MonoidError(f"no reduction is called {op!r}; several are a list: {names}")
     if (page := _NO_REDUCTIONS.get(op.lower())) is not None:
         return MonoidError(f"{op!r} is not a reduction: docs/{page} says how to compute it")
+    if re.fullmatch("(nan)?(quantile|percentile)s?", op.lower()):
+        return MonoidError(
+            f"no reduction is called {op!r}: a quantile is 'p95', or cf.quantile(0.95)"
+        )
     known = _ELSEWHERE | {name: name for name in CATALOGUE}
     near = difflib.get_close_matches(op.lower(), known, n=1, cutoff=0.6)
     hint = f"; did you mean {known[near[0]]!r}?" if near else "."

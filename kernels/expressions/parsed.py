@@ -84,7 +84,7 @@ class _Reading:
     def check(self, body: ast.expr) -> None:
         """See that a text is made of what may be in one, and says something of the elements."""
         names = [one.id for one in ast.walk(body) if isinstance(one, ast.Name)]
-        if not any(map(_NAME.fullmatch, names)):
+        if not any(name == "y" or _NAME.fullmatch(name) for name in names):
             raise self._error("does not contain x")
         try:
             self._walk(body)

@@ -56,6 +56,10 @@ class Symbol:
         """Zero: the value is no complex number."""
         return Symbol(operations.as_node(0, self.node))
 
+    def __getattr__(self, name: str) -> NoReturn:
+        hint = f": write np.{name}(x)" if name in functions.BY_NAME else ""
+        raise AttributeError(f"a symbol has no {name!r}{hint}")
+
     def __repr__(self) -> str:
         from chunkfold.kernels.expressions.infix import infix
 

@@ -153,10 +153,11 @@ def mask_of(
             "with its numbers: give a map of numbers, or omit y"
         )
     if broadcast.values.dtype.kind != "b":
+        told = os.fspath(given) if _is_address(given) else "map"
         raise PlanError(
             f"{broadcast.name} is {broadcast.values.dtype}; a mask has bools, True where an "
-            "element counts: make it one, as where=mask > 0, or compare elements with it, "
-            "as where=('x > y', map)"
+            "element counts: give a condition too, which calls these numbers y, as "
+            f"where=('y > 0', {told})"
         )
     return broadcast
 

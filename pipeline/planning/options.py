@@ -109,7 +109,12 @@ class Options(OptionTable):
             if (value := getattr(self, name)) is not None:
                 raise PlanError(f"{name} is {value!r}, but no labels are given: give them with by=")
         if sum(not is_condition(one) for one in self._wheres) > 1:
-            raise PlanError("where has several masks: give one, as where=land & near")
+            raise PlanError(
+                "where has a mask and a map: set the map to NaN where the mask is False: "
+                "p90.where(mask)"
+                if any(map(reads_map, self.conditions))
+                else "where has several masks: give one, as where=land & near"
+            )
         if self.mask is None and (told := next(filter(reads_map, self.conditions), None)):
             raise PlanError(
                 f"the condition {told!r} compares with y, a map of numbers, but no map is given: "

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import os
 from collections.abc import Mapping
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 
 _OF_STORAGE = (*SCALING, *MISSING, "_Unsigned", "coordinates", "bounds", "climatology")
 """Attributes that say how values are stored, or what else there is of them."""
+_MOST_BESIDE = 50
+"""Entries of a folder that a message looks at."""
 _OF_TIMES = ("units", "calendar")
 
 
@@ -174,21 +179,52 @@ def nothing_named(
     what: str, given: Any, data: Named, error: SourceError, more: str = ""
 ) -> SourceError:
     """Return the error for a name that is neither an array next to data nor a path."""
+    text, arrays = os.fspath(given), _arrays_beside(data)
+    meant = [*_coordinates(data), *arrays]
+    parts = _parts_of_dates(text, data) if more else []
+    near = parts or difflib.get_close_matches(text, meant, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    also = f", and the arrays {', '.join(arrays)}" if arrays else ""
     return SourceError(
-        f"{what}: found no array {os.fspath(given)!r} next to {data.name}, which has "
-        f"{known_names(data)}{more}, or as a path: {error}"
+        f"{what}: found no array {text!r} next to {data.name}, which has "
+        f"{known_names(data)}{more}{also}, or as a path: {error}{hint}"
     )
+
+
+def _arrays_beside(data: Named) -> list[str]:
+    """Return the arrays in the folder of a stored one, but coordinates; none if it is in none."""
+    path = data.local_path if isinstance(data, Source) else None
+    if path is None or not Path(path).is_dir():
+        return []
+    own = {Path(path).name, *_coordinates(data)}
+    beside = islice(sorted(Path(path).parent.iterdir()), _MOST_BESIDE)
+    return [one.name for one in beside if one.name not in own and is_coordinate(one.name, data)]
+
+
+def _parts_of_dates(part: str, data: Named) -> list[str]:
+    """Return what a part of dates is called whose coordinate was left out, as `time.month`."""
+    found = []
+    for name in _coordinates(data):
+        with suppress(PlanError, SourceError):
+            one = coordinate_of(name, data)
+            if one is not None and one.are_dates:
+                date_part(one, part, name)
+                found.append(f"{name}.{part}")
+    return found
 
 
 def known_names(data: Named) -> str:
     """List the coordinates next to data, for messages."""
-    if isinstance(data, DataArrays):
-        names = [str(name) for name in data.arrays[0].coords]
-    else:
-        listed = str(getattr(data, "attributes", {}).get("coordinates", "")).split()
-        wanted = dict.fromkeys([*(name for name in data.dims or () if name), *listed])
-        names = [name for name in wanted if isinstance(data, Source) and _is_there(data, name)]
+    names = _coordinates(data)
     return f"the coordinates {', '.join(names)}" if names else "no coordinates"
+
+
+def _coordinates(data: Named) -> list[str]:
+    if isinstance(data, DataArrays):
+        return [str(name) for name in data.arrays[0].coords]
+    listed = str(getattr(data, "attributes", {}).get("coordinates", "")).split()
+    wanted = dict.fromkeys([*(name for name in data.dims or () if name), *listed])
+    return [name for name in wanted if isinstance(data, Source) and _is_there(data, name)]
 
 
 def _is_there(data: Source, name: str) -> bool:

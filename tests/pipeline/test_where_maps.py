@@ -109,14 +109,32 @@ def test_a_ledger_tells_maps_apart_and_skips_no_block_by_them(folder: Path, tmp_
         np.testing.assert_array_equal(found, (array > threshold).sum("time"))
 
 
+@pytest.mark.parametrize("condition", ["y > 0", "not isnan(y) and y <= 40"])
+def test_a_condition_on_the_map_alone_is_a_mask(folder: Path, tmp_path: Path, condition: str):
+    array = sample()
+    held = array.isel(time=3, drop=True) * 2
+    mask = held > 0 if condition == "y > 0" else held <= 40
+    path = f"{folder}/a.zarr/a"
+    for axis in (None, "time", ("lat", "lon")):
+        given: dict[str, Any] = {"axis": axis, "skipna": True}
+        want = cf.reduce(path, ["count", "mean"], where=mask, **given)
+        for more in ({}, {"ledger": tmp_path / "a.ledger"}):
+            found = cf.reduce(path, ["count", "mean"], where=(condition, held), **given, **more)
+            for op in want:
+                np.testing.assert_array_equal(found[op], want[op])
+    pair = cf.reduce([path, path], "dot", where=(condition, held), skipna=True)
+    assert pair == cf.reduce([path, path], "dot", where=mask, skipna=True)
+
+
 @pytest.mark.parametrize(
     ("where", "told"),
     [
         (("x > y", np.ones(6, bool)), "where is bool, but the condition 'x > y' compares with its"),
         (("x > 3", np.ones(6)), "where ignores the map given with it"),
         ((lambda x: x > 3, np.ones(6)), "takes 1 positional argument but 2 were given"),
-        ((np.ones(6),), r"make it one, .* or compare elements with it, as where=\('x > y', map\)"),
-        (("y > 3", np.ones(6)), "the condition 'y > 3' does not contain x"),
+        ((np.ones(6),), r"give a condition too, which calls these .* as where=\('y > 0', map\)"),
+        ("y > 3", "'y > 3' compares with y, a map of numbers, but no map is given: give both"),
+        ((np.ones(6, bool), "x > y", np.ones(6)), r"NaN where the mask is False: .*where\(mask\)"),
         ("x > y", "'x > y' compares with y, a map of numbers, but no map is given: give both"),
         (("x > y", np.ones(5)), "does not fit"),
     ],

@@ -126,6 +126,17 @@ def test_a_job_file_asks_several(air: xr.DataArray):
     checked(xr.open_datatree("j.zarr", engine="zarr")["air"], air)
 
 
+def test_statistics_for_all_that_no_question_takes_are_told(air: xr.DataArray, here: Callable):
+    common = JOB.replace("[reduce]", '[reduce]\nstatistics = ["std"]')
+    taken = common.replace('statistics = ["count_nonzero"]\n', "")
+    for text, told in ((JOB, 0), (common, 1), (taken, 0)):
+        Path("j.toml").write_text(text)
+        code, out, err = here("run", "j.toml", "--check")
+        assert code == 0
+        assert " ".join(err.split()).count("reduce.statistics are never computed") == told
+        assert "std" not in out or text == taken
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [

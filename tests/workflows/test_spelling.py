@@ -19,6 +19,7 @@ SAID = [
     ("with mask_and_scale=True, as xarray does", "with --mask-and-scale, as xarray does"),
     ("as in coarsen={'y': 2, 'x': 2}", "as in --coarsen y=2,x=2"),
     ("selection is (3,); it needs a sel_method", "--select is (3,); it needs a --sel-method"),
+    ("as where=('y > 0', map)", "as --mask map --where 'y > 0'"),
     ("/data/axis=1/by=2.zarr: no such path", "/data/axis=1/by=2.zarr: no such path"),
     ("axis 'time' has 'axis=' and 'sel_method'", "axis 'time' has 'axis=' and 'sel_method'"),
     ("the memory is 3 of them, by label", "the memory is 3 of them, by label"),

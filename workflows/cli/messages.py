@@ -97,11 +97,26 @@ def suggesting(error: click.ClickException) -> click.ClickException:
     near = nearest_option(error.option_name.lstrip("-").replace("-", "_"))
     spelled = f"--{near.replace('_', '-')}" if near else ""
     if not any(spelled in one.opts for one in error.ctx.command.params):
-        return error
+        return _of_another(error, error.ctx)
     hint = f"{error.message} Did you mean {spelled!r}?"  # click suggests what is spelled alike
     return click.NoSuchOption(error.option_name, hint, ctx=error.ctx)
 
 
+def _of_another(error: click.NoSuchOption, context: click.Context) -> click.ClickException:
+    """Name the command that has an option, if one or two others have it."""
+    others = [
+        name
+        for name in COMMANDS
+        if any(error.option_name in one.opts for one in load_command(name).params)
+    ]
+    if context.info_name not in COMMANDS or not 0 < len(others) <= _FEW:
+        return error
+    hint = " or ".join(f"`chunkfold {name} ... {error.option_name}`" for name in others)
+    return click.NoSuchOption(error.option_name, f"{error.message} Use {hint}.", ctx=context)
+
+
+_FEW = 2
+"""Commands that a hint names."""
 warned_of: set[str] = set()
 """What a command has warned of: once is enough, though it is looked at again."""
 
@@ -127,6 +142,7 @@ def command_words() -> str:
 _VALUE = r"'[^'{}]*'|\"[^\"{}]*\"|\{[^{}]*\}|[\w.+-]*\w|"
 _PART = r"[\w/.?&'\"{-]"
 """What an address, a quoted word or a longer name may have before a name."""
+_CONDITION_AND_MAP = re.compile(rf"(?<!{_PART})where=\(('[^']*'), ([^()]+)\)")
 _ENTRY = re.compile(r"'(\w+)': ([\w.]+)")
 
 
@@ -149,6 +165,8 @@ def in_shell(text: str, command: click.Command) -> str:
     text = re.sub(joined, lambda found: options.get(found[0], found[0]), text)
     text = re.sub(rf"((?:^|: ))({names})(?= (?:is|has|names) )",
                   lambda found: found[1] + options[found[2]], text)  # fmt: skip
+    if {"where", "mask"} <= options.keys():
+        text = _CONDITION_AND_MAP.sub(r"--mask \2 --where \1", text)
     given = re.compile(rf"(?<!{_PART})({names})=({_VALUE})(?![\w(])")
     return given.sub(lambda found: _spelled(options[found[1]], found[2]), text)
 

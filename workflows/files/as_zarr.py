@@ -118,7 +118,9 @@ def check_results(out: str | Path, options: Options) -> None:
             f"Python's integers (dtype {options.dtype}); use .json"
         )
     if ending in (".csv", ".parquet"):
-        refuse_own_axes(options, f"write it as .json or .zarr, not into the table {out_text(out)}")
+        refuse_own_axes(
+            options, f"write it as .json, .nc or .zarr, not into the table {out_text(out)}"
+        )
 
 
 def refuse_own_axes(options: Options, remedy: str) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, Field, create_model, model_validator
 
+from chunkfold.errors import RemarkWarning
 from chunkfold.planning.option_values import Section
 from chunkfold.planning.options import Options
 from chunkfold.workflows.files.as_zarr import check_results
@@ -142,6 +144,13 @@ class Job(Table):
             name: {**common, **own} if isinstance(own, dict) and isinstance(common, dict) else own
             for name, own in several.items()
         }
+        own = [isinstance(one, dict) and "statistics" in one for one in several.values()]
+        if isinstance(common, dict) and "statistics" in common and all(own):
+            message = (
+                "reduce.statistics are never computed, for every question has statistics of its "
+                "own: leave them out, or make them a question"
+            )
+            warnings.warn(message, RemarkWarning, stacklevel=1)
         return {**{key: given[key] for key in given if key != "reduce"}, "questions": each}
 
     @model_validator(mode="after")

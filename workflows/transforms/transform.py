@@ -238,8 +238,10 @@ def _tell_missing(made: Transformation, mean: Any) -> None:
         return
     missing = int(np.isnan(mean[...]).sum())
     if missing:
-        why = "have no element in the base, or NaN, which skipna=True ignores"
-        why = "have no valid element in the base" if made.request.options.skipna else why
+        options = made.request.options
+        base = " in the base" if options.selection is not None or options.sel else ""
+        why = f"have no element{base}, or NaN, which skipna=True ignores"
+        why = f"have no valid element{base}" if options.skipna else why
         warn_caller(
             NaNWarning(f"{missing:,} of {mean.size:,} means {why}: their elements become NaN")
         )

@@ -51,7 +51,6 @@ def test_inputs_have_numbers() -> None:
         ("(lambda: x)()", "not supported|calls"),
         ("open(x) > 1", "calls 'open'"),
         ("x > 'a'", "not a number"),
-        ("y > 2", "does not contain x"),
         ("x > z", "elements are called x"),
         ("3 > 2", "does not contain x"),
         ("x in (1, 2)", "not supported|`in`"),

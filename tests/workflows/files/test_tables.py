@@ -69,7 +69,7 @@ def test_parquet_keeps_values(tmp_path: Path, dtype: str):
 
 def test_what_a_table_cannot_hold_is_told_before(tmp_path: Path):
     for op, dtype, sentence in (
-        ("histogram", None, "histogram has its own axes: write it as .json or .zarr"),
+        ("histogram", None, "histogram has its own axes: write it as .json, .nc or .zarr"),
         ("sum", object, "no data type for Python's integers"),
     ):
         with pytest.raises(cf.PlanError, match=sentence):

@@ -186,8 +186,18 @@ def test_what_killed_runs_left_goes(tmp_path: Path, data: xr.DataArray):
 
 
 def test_means_that_are_nan_are_told(tmp_path: Path, data: xr.DataArray):
-    with pytest.warns(NaNWarning, match="4 of 72 means have no element in the base, or NaN"):
-        transform(tmp_path / "a.zarr/air", tmp_path / "o.zarr", "anomaly", axis="time")
+    for given, told in (
+        ({}, "4 of 72 means have no element, or NaN"),
+        (
+            {"skipna": True, "sel": {"time": slice("2000-06", "2000-06")}},
+            "have no valid element in the base:",
+        ),
+    ):
+        with pytest.warns(NaNWarning, match=told):
+            transform(
+                tmp_path / "a.zarr/air", tmp_path / "o.zarr", "anomaly", axis="time",
+                overwrite=True, **given,
+            )  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,9 @@ def _reduced(plan: Plan) -> Iterator[str]:
 
 def _cut(plan: Plan) -> Iterator[str]:
     """Say into what the work is cut."""
-    unstored = f"; {plan.scan.unstored:,} of them are not stored" if plan.scan.unstored else ""
+    unstored = (
+        f"; {plan.scan.unstored:,} of them have no stored chunks" if plan.scan.unstored else ""
+    )
     yield f"leaves    {plan.layout.leaves:,} of at most {size_text(plan.scan.leaf_bytes)}{unstored}"
 
 

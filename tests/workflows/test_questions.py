@@ -140,7 +140,11 @@ def test_statistics_for_all_that_no_question_takes_are_told(air: xr.DataArray, h
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("[questions.warm]", "[questions.warm]\nsel = {lat = 3}", "questions.warm.sel says what"),
+        (
+            "[questions.warm]",
+            "[questions.warm]\nsel = {lat = 3}",
+            "questions.warm.sel applies to what",
+        ),
         ('statistics = ["count_nonzero"]', "", "questions.warm.statistics"),
         ("where =", "were =", "questions.warm.were: is no such key; did you mean 'where'"),
         ("[output]", '[questions."a/b"]\nstatistics = ["sum"]\n[output]', "'a/b'"),

@@ -81,7 +81,7 @@ def test_records_and_several_sources(air: Path, tmp_path: Path):
 def test_what_a_netcdf_cannot_hold_is_refused(air: Path, tmp_path: Path, monkeypatch):
     named = cf.Monoid("lat", fields={"s": "float64"}, zero=0, lift=lambda x: x, op="add")
     found = cf.submit(air, named, axis="time").results
-    with pytest.raises(PlanError, match="its axis 'lat' is"):
+    with pytest.raises(PlanError, match="so replace its axis 'lat': rename that axis"):
         write_results(tmp_path / "o.nc", {"": found})
     assert not (tmp_path / "o.nc").exists()
     monkeypatch.setattr("chunkfold.results.files._NEEDED", ("xarray", "nothing_of_the_kind"))

@@ -108,7 +108,7 @@ def test_transformations_of_which_no_level_follows_are_refused_before_the_image_
         ({"axes": axes_of("yx")}, "the axes .*'y'.*, but it has 3"),
         ({"axes": "cyx"}, "the axes 'cyx', but it has 3"),
         ({"axes": None, "coordinateSystems": [{"name": "physical"}]}, "the axes .*physical"),
-        ({"axes": axes_of("ytx")}, "its axes are 'y', 't', 'x'; OME-Zarr's"),
+        ({"axes": axes_of("ytx")}, "its axes are 'y', 't', 'x'; OME-Zarr images"),
     ],
 )
 def test_axes_that_are_not_understood_are_refused(tmp_path: Path, said: Any, match: str):

@@ -478,11 +478,11 @@ def test_modes_come_from_workers_and_stand_beside_their_image(tmp_path: Path):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"where": lambda x: x > 1}, "leave out where"),
-        ({"where": np.ones((12, 10), bool)}, "leave out where"),
-        ({"initial": 3}, "leave out initial"),
-        ({"on_bad_chunk": "skip"}, "leave out on_bad_chunk='skip'"),
-        ({"skipna": True}, "leave out skipna"),
+        ({"where": lambda x: x > 1}, "omit where"),
+        ({"where": np.ones((12, 10), bool)}, "omit where"),
+        ({"initial": 3}, "omit initial"),
+        ({"on_bad_chunk": "skip"}, "omit on_bad_chunk='skip'"),
+        ({"skipna": True}, "omit skipna"),
         ({"factor": 0}, "a window of 0 for axis 0"),
         ({"factor": {0: 2.5}}, "a window of 2.5 for axis 0"),
     ],
@@ -495,10 +495,10 @@ def test_modes_are_of_all_labels(tmp_path: Path, given: dict[str, Any], said: st
 
 def test_an_image_has_axes_that_ome_zarr_has(tmp_path: Path):
     path = image(tmp_path / "a", np.ones((4, 4, 4), "u1"), (4, 4, 4), dimension_names="xyt")
-    with pytest.raises(PlanError, match="its axes are 'x', 'y', 't'; OME-Zarr's"):
+    with pytest.raises(PlanError, match="its axes are 'x', 'y', 't'; OME-Zarr images"):
         pyramid(path, tmp_path / "b", 1)
     zarr.open_group(str(tmp_path / "c")).create_array("0", data=np.float32(3))
-    with pytest.raises(PlanError, match="its axes are none; OME-Zarr's"):
+    with pytest.raises(PlanError, match="its axes are none; OME-Zarr images"):
         pyramid(tmp_path / "c" / "0", tmp_path / "b", 1)
 
 

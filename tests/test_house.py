@@ -41,7 +41,8 @@ BOUNDS = {
     "fields of Request, Plan and Work": 26,  # origins: outputs are not written over them
     # unmet_conditions, living_statistics, ledger_found_partials, transform_command, reductions in
     # graphs
-    "files that know absence": 61,  # regions, region_values, regions_command, transform
+    # regions, region_values, regions_command, transform; remarks: weights that are NaN
+    "files that know absence": 62,
     "files that know groups": 63,  # transform, comparing, ordered_elements, regions
     "files that know several reads": 30,
     # living_statistics, transform, transform_command, chunk_statistics, dask_reductions,

@@ -110,8 +110,7 @@ class Options(OptionTable):
                 raise PlanError(f"{name} is {value!r}, but no labels are given: give them with by=")
         if sum(not is_condition(one) for one in self._wheres) > 1:
             raise PlanError(
-                "where has a mask and a map: set the map to NaN where the mask is False: "
-                "p90.where(mask)"
+                "where has a mask and a map: give map.where(mask), NaN where the mask is False"
                 if any(map(reads_map, self.conditions))
                 else "where has several masks: give one, as where=land & near"
             )

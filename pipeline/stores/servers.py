@@ -161,7 +161,7 @@ class Server:
         return there_is_room and not self._asking and time.monotonic() >= self._opens
 
     def _near_ended(self) -> None:
-        """Let a request that waits take the place of one that a thread made by itself."""
+        """Admit a request that waits, in the place of one that a thread made by itself."""
         if self._first or self._waiting:
             self._loop.call_soon_threadsafe(self._admit)
 

@@ -134,7 +134,7 @@ def test_a_condition_on_the_map_alone_is_a_mask(folder: Path, tmp_path: Path, co
         ((lambda x: x > 3, np.ones(6)), "takes 1 positional argument but 2 were given"),
         ((np.ones(6),), r"give a condition too, which calls these .* as where=\('y > 0', map\)"),
         ("y > 3", "'y > 3' compares with y, a map of numbers, but no map is given: give both"),
-        ((np.ones(6, bool), "x > y", np.ones(6)), r"NaN where the mask is False: .*where\(mask\)"),
+        ((np.ones(6, bool), "x > y", np.ones(6)), r"give map\.where\(mask\), NaN where"),
         ("x > y", "'x > y' compares with y, a map of numbers, but no map is given: give both"),
         (("x > y", np.ones(5)), "does not fit"),
     ],

@@ -279,7 +279,7 @@ def test_a_function_that_fails_shows_where_and_of_what():
     line = lift.__code__.co_firstlineno + 2
     assert str(error.value) == (
         f"monoid 'bad' of int64: lift failed at {__file__}:{line}, \"return half.nothing\": "
-        "'Symbol' object has no attribute 'nothing'"
+        "a symbol has no 'nothing'"
     )
 
 

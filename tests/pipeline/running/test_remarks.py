@@ -94,7 +94,7 @@ def test_skipped_chunks_are_warned_of(sparse: Path):
     found = warned(lambda: cf.reduce(sparse, on_bad_chunk="skip", selection=slice(4)))
     assert [one.category for one in found] == [cf.SkippedWarning]
     told = str(found[0].message)
-    assert told.startswith("2 of 4 elements were skipped, of 1 bad chunk, as ")
+    assert told.startswith("2 of 4 elements were skipped, of 1 bad chunk, such as ")
 
 
 def test_warnings_can_be_errors(sparse: Path):

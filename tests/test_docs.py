@@ -52,6 +52,9 @@ def test_the_page_on_declarations_runs(tmp_path: Path, monkeypatch: pytest.Monke
     pair = [temperature, "model.zarr/temperature"]
     np.testing.assert_allclose(cf.reduce(pair, names["rmse"], axis=0), apart, rtol=1e-12)
     assert names["kurtosis"].evaluate(names["heights"]) == 2.0209626342802727
+    logs = np.log(sample.astype("f8")).mean(0)
+    geometric = cf.reduce(temperature, names["geometric_mean"], axis=0)
+    np.testing.assert_allclose(geometric, np.exp(logs), rtol=1e-6)
     there = [Fraction(float(x)) for x in sample.ravel()]
     mean = sum(there) / len(there)
     fourth, second = (sum((x - mean) ** n for x in there) for n in (4, 2))

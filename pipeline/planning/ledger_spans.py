@@ -205,6 +205,12 @@ def _refuse_unkept(request: Request, listings: Sequence[Listing | None], terms: 
     untimed = _UNTIMED if request.options.ledger_verify == "listing" else ""
     for source, listing in zip(request.sources, listings, strict=True):
         region = [slice(0, size) for size in source.shape]
+        web = any(one.startswith(("http://", "https://")) for one in source.addresses)
+        if web and untimed and listing is None:
+            raise UnfitForLedgerError(
+                f"{source.name}: a plain web server does not say when chunks were written: omit "
+                f"the ledger{untimed}"
+            )
         if listing is None or listing.modified is None or not stored_identity(source, region):
             raise UnfitForLedgerError(
                 f"{source.name}: a ledger needs chunks that can be listed with their modification "

@@ -256,6 +256,13 @@ def _no_nan_counts(statistic: Statistic) -> bool:
     return statistic.monoid.skipna and not statistic.monoid.weights
 
 
+def why_nan(statistic: Statistic, *, nan_weights: bool) -> str:
+    """Say what makes results NaN: the statistic's weights or elements; '' if neither does."""
+    if statistic.monoid.weights and nan_weights:
+        return "weights contain NaN"
+    return "" if statistic.monoid.skipna else "the data contain NaN"
+
+
 def _counted(statistic: Statistic, whole: Partial) -> np.ndarray | None:
     """Return of how many elements each result is, if the statistic has counted them."""
     rules = statistic.monoid.fields

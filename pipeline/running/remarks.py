@@ -13,6 +13,7 @@ from chunkfold.errors import (
     ShortMemoryWarning,
     SkippedWarning,
 )
+from chunkfold.planning.tile_finishing import why_nan
 from chunkfold.plural import counted
 from chunkfold.running.answers import Answer
 from chunkfold.stores.requests import Requests
@@ -77,14 +78,12 @@ def nan_warnings(answers: Mapping[str, Answer], flag: str) -> Iterator[NaNWarnin
     for name, answer in answers.items():
         of_weights = answer.plan.request.has_nan_weights
         for statistic in answer.plan.bound.statistics:
-            monoid, op = statistic.monoid, statistic.name
+            op = statistic.name
             of_nan = answer.nan.get(op, False)
-            weighed = bool(monoid.weights) and of_weights
-            if of_nan is False or (monoid.skipna and not weighed):
-                continue
-            why = "weights contain NaN" if weighed else "the data contain NaN"
-            since = "" if of_nan else ", perhaps"
-            found.setdefault((since, why), []).append(f"{op} of {name}" if name else op)
+            why = "" if of_nan is False else why_nan(statistic, nan_weights=of_weights)
+            if why:
+                since = "" if of_nan else ", perhaps"
+                found.setdefault((since, why), []).append(f"{op} of {name}" if name else op)
     for (since, why), names in sorted(found.items()):
         told = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} NaN{since}"
         yield NaNWarning(f"{told} because {why}{remedies[why]}")

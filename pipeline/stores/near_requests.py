@@ -1,10 +1,9 @@
 """Requests to near servers, each made by the thread that waits for it.
 
 Far servers need many requests in flight, which an event loop keeps (`requests.py`). There each
-answer passes through four threads, and Python's lock is taken for each: some 0.3 ms in all. A
-server that answers sooner than that, shared by as many threads as there are cores, is read faster
-by threads that wait for their own requests. So they begin with a server, and go on while that
-gains time.
+answer passes through four threads, each of which takes Python's lock. A near server answers sooner
+than that takes: threads that wait for their own requests read it faster. So threads begin with a
+server, and go on while they gain time.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ NEAR_BYTES = 2 << 20
 TIMEOUT = timedelta(seconds=1)
 """Longest time of a request: the event loop repeats those that take longer."""
 _LOOP_S = 0.3e-3
-"""Seconds that an answer takes on the event loop, one after the other."""
+"""Seconds between two answers of an event loop that has many."""
 _BYTES_PER_S = 1e9
 """Rate at which the bytes of an answer come from a near server, at least."""
 _MOST_S = 0.1

@@ -107,7 +107,7 @@ def test_names_go_with_other_labels_and_along_a_coordinates_own_axis():
     ("groups", "told"),
     [
         (["frence"], "'frence', which country does not name; did you mean 'france'"),
-        (["france", 5], r"groups has 5, .* there are -1 \(ocean\), 1 \(france\)"),
+        (["france", 5], r"groups has 5, .* the names are -1 \(ocean\), 1 \(france\)"),
         (["france", 1], "groups has 1 more than once"),
         ("france", "groups is 'france'; give a list"),
         ([[1]], r"groups has \[1\], which country does not name"),

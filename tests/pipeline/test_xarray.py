@@ -109,7 +109,8 @@ def test_axes_are_named_by_dim_in_any_order(ds: xr.Dataset):
 
 
 def test_reductions_that_are_no_methods_are_told(ds: xr.Dataset):
-    with pytest.raises(AttributeError, match=r"called 'p95': write .reduce\('p95', dim\)"):
+    told = r"no method is called 'p95': write .reduce\('p95', dim\)"
+    with pytest.raises(AttributeError, match=told):
         ds.whole.chunkfold.p95("time")
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         ds.whole.chunkfold.nothing  # noqa: B018

@@ -256,9 +256,9 @@ def _no_nan_counts(statistic: Statistic) -> bool:
     return statistic.monoid.skipna and not statistic.monoid.weights
 
 
-def why_nan(statistic: Statistic, *, nan_weights: bool) -> str:
+def why_nan(statistic: Statistic, request: Request) -> str:
     """Say what makes results NaN: the statistic's weights or elements; '' if neither does."""
-    if statistic.monoid.weights and nan_weights:
+    if statistic.monoid.weights and request.has_nan_weights:
         return "weights contain NaN"
     return "" if statistic.monoid.skipna else "the data contain NaN"
 

@@ -76,11 +76,10 @@ def nan_warnings(answers: Mapping[str, Answer], flag: str) -> Iterator[NaNWarnin
     }
     found: dict[tuple[str, str], list[str]] = {}
     for name, answer in answers.items():
-        of_weights = answer.plan.request.has_nan_weights
         for statistic in answer.plan.bound.statistics:
             op = statistic.name
             of_nan = answer.nan.get(op, False)
-            why = "" if of_nan is False else why_nan(statistic, nan_weights=of_weights)
+            why = "" if of_nan is False else why_nan(statistic, answer.plan.request)
             if why:
                 since = "" if of_nan else ", perhaps"
                 found.setdefault((since, why), []).append(f"{op} of {name}" if name else op)

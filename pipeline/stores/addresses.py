@@ -13,6 +13,7 @@ import os
 import re
 import zipfile
 from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -237,9 +238,11 @@ def _on_disk(path: Path, allowed: tuple[str, ...]) -> tuple[Any, str]:
 def _remote(url: str, options: StorageOptions, missing: Collection[int]) -> RemoteStore:
     others = {name: value for name, value in options.items() if name != "missing_status"}
     once: dict[str, Any] = others | {"retry_config": {"max_retries": 0}}
-    hasty, near, client = open_store(url, **once), None, others.get("client_options", {})
+    near, client = None, others.get("client_options", {})
     if "timeout" not in map(str.lower, client):
-        near = open_store(url, **(once | {"client_options": {**client, "timeout": TIMEOUT}}))
+        client = {**client, "timeout": TIMEOUT}
+        near = partial(open_store, url, **(once | {"client_options": client}))
+    hasty = open_store(url, **once)
     return RemoteStore(open_store(url, **others), hasty=hasty, near=near, missing=missing)
 
 

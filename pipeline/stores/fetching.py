@@ -169,10 +169,10 @@ class Fetched:
         found = self.read((offset, wanted))
         if len(found) != wanted:
             raise ValueError(f"it ends after {len(found):,} of {wanted:,} bytes: it was cut")
+        source = np.frombuffer(found, np.uint8)
         for piece in pieces:  # copied by NumPy, which lets other threads run
-            target, source = np.frombuffer(piece, np.uint8), np.frombuffer(found, np.uint8)
-            np.copyto(target, source[: piece.nbytes])
-            found = found[piece.nbytes :]
+            np.copyto(np.frombuffer(piece, np.uint8), source[: piece.nbytes])
+            source = source[piece.nbytes :]
 
 
 async def fetched(

@@ -116,7 +116,12 @@ def _ends(store: Any, nbytes: int) -> bool:
     Object stores send as much as they say. Web servers can send without end what they said is
     short: chunks (RFC 9112, 7.1), or another length than that of a range.
     """
-    return type(store).__name__ != "HTTPStore" and nbytes <= _TRUSTED_BYTES
+    return not is_web_server(store) and nbytes <= _TRUSTED_BYTES
+
+
+def is_web_server(store: Any) -> bool:
+    """Return True for obstore's store of plain HTTP, which has no listings."""
+    return type(store).__name__ == "HTTPStore"
 
 
 def _range_of(result: Any, most: int) -> tuple[int, int]:

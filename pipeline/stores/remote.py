@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -26,7 +27,7 @@ from chunkfold.stores.fetching import (
     whole_of,
 )
 from chunkfold.stores.listing import Entry, listed
-from chunkfold.stores.object_answers import answer_now
+from chunkfold.stores.object_answers import answer_now, is_web_server
 from chunkfold.stores.objects import Span, StoredObject
 from chunkfold.stores.obstore_clients import LISTED, open_store
 from chunkfold.stores.requests import PendingResponse, flight
@@ -42,6 +43,8 @@ _EXTRAS = {"fsspec": "remote", "icechunk": "icechunk", "obstore": "remote", "pya
 """The extra of this package that installs each other package."""
 _OF_THE_CLOUD = "169.254.169.254"
 """The host that gives credentials to cloud machines: it is asked when none are set elsewhere."""
+_OPENING = threading.Lock()
+"""Held while a store for near requests is opened."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +57,8 @@ class RemoteObjects:
     """Statuses of answers that mean that an object is not stored, beside 404."""
     hasty: Any = None
     """The same store, which does not try again by itself, if there is such a one."""
-    near: Any = None
-    """The same, for `near_requests`: it does not wait long either."""
+    near: Callable[[], Any] | None = None
+    """Opens the same for `near_requests`: it does not wait long either."""
     planned: int = UNTOLD
     """The time when the run was planned, by the server's clock: later writes are refused."""
 
@@ -67,7 +70,7 @@ class RemoteObjects:
     @property
     def listable(self) -> bool:
         """Return True if the store can list its objects: plain HTTP cannot."""
-        return type(self.store).__name__ != "HTTPStore"
+        return not is_web_server(self.store)
 
     @cached_property
     def server(self) -> ServerStore:
@@ -92,11 +95,10 @@ class RemoteObjects:
         spans_of
             What is wanted of it besides the index.
         """
-        path = f"{self.path}/{key}" if self.path else key
 
         async def fetch() -> Fetched | None:
             try:
-                return await fetched(self.server, path, whole, most, index, spans_of)
+                return await fetched(self.server, self._at(key), whole, most, index, spans_of)
             except Exception as error:
                 if not self._means_missing(error):
                     raise
@@ -116,21 +118,15 @@ class RemoteObjects:
 
     def _now(self, key: str, nbytes: int, most: int) -> PendingResponse[Fetched | None]:
         """Ask for a whole object, and wait; by the event loop where that is better, or it fails."""
-        server = flight().server(self.server.name)
-        path = f"{self.path}/{key}" if self.path else key
+        if not (room := self._room_now(nbytes)):
+            return self.start(key, nbytes, None, nbytes, None, most)
         landing: PendingResponse[Fetched | None] = PendingResponse()
         try:
-            with server.near.request(nbytes, self._room_now(nbytes)) as free:
+            with _OPENING:  # the first of many threads opens it, before time is taken
+                store = self._near_store
+            with flight().server(self.server.name).near.request(nbytes, room) as free:
                 if free:
-                    try:
-                        answer = answer_now(self.near, path, most)
-                    except Exception as error:
-                        if not self._means_missing(error):
-                            raise
-                        landing.set_result(None)
-                    else:
-                        answer.state.refuse_later(self.planned)
-                        landing.set_result(whole_of(self.server, path, answer, most))
+                    landing.set_result(self._fetched_now(store, key, most))
                     return landing
         except (ChangedError, ValueError) as error:  # another answer would not be another array's
             landing.set_exception(error)
@@ -138,6 +134,25 @@ class RemoteObjects:
         except Exception:  # noqa: BLE001, S110 # it is asked for again, and what fails then is said
             pass
         return self.start(key, nbytes, None, nbytes, None, most)
+
+    def _fetched_now(self, store: Any, key: str, most: int) -> Fetched | None:
+        try:
+            answer = answer_now(store, self._at(key), most)
+        except Exception as error:
+            if not self._means_missing(error):
+                raise
+            return None
+        answer.state.refuse_later(self.planned)
+        return whole_of(self.server, self._at(key), answer, most)
+
+    @cached_property
+    def _near_store(self) -> Any:
+        assert self.near is not None
+        return self.near()
+
+    def _at(self, key: str) -> str:
+        """Return the path of an object in the store."""
+        return f"{self.path}/{key}" if self.path else key
 
     @contextlib.contextmanager
     def open(
@@ -159,10 +174,9 @@ class RemoteObjects:
 
     def state(self, key: str) -> ObjectState | None:
         """Ask for the size and the time of an object."""
-        path = f"{self.path}/{key}" if self.path else key
         with said_shortly():
             try:
-                return flight().waited(lambda: self.server.head(path))
+                return flight().waited(lambda: self.server.head(self._at(key)))
             except Exception as error:  # obstore has dozens
                 if not self._means_missing(error):
                     raise

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import pickle
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextvars import ContextVar
 from typing import Any
 
@@ -41,14 +41,14 @@ class RemoteStore(CarefulObjects):
         *,
         read_only: bool = True,
         hasty: Any = None,
-        near: Any = None,
+        near: Callable[[], Any] | None = None,
         missing: Collection[int] = (),
     ) -> None:
         super().__init__(store, read_only=read_only)
         self.hasty = store if hasty is None else hasty
         """The same store, which does not try again what fails: whoever asks it does."""
         self.near = near
-        """The same, which does not wait long either, if there is such a one."""
+        """Opens the same, which does not wait long either; None if that is not wanted."""
         self.missing = frozenset(missing)
         """Statuses of answers that mean of any object that it is not stored, beside 404."""
         self.refused: Exception | None = None
@@ -57,13 +57,10 @@ class RemoteStore(CarefulObjects):
         """Whether it was said that requests are made again."""
 
     def __getstate__(self) -> dict[Any, Any]:
-        stores = {"hasty": pickle.dumps(self.hasty), "near": pickle.dumps(self.near)}
-        return super().__getstate__() | stores | {"refused": None}
+        return super().__getstate__() | {"hasty": pickle.dumps(self.hasty), "refused": None}
 
     def __setstate__(self, state: dict[Any, Any]) -> None:
-        super().__setstate__(
-            state | {name: pickle.loads(state[name]) for name in ("hasty", "near")}
-        )
+        super().__setstate__(state | {"hasty": pickle.loads(state["hasty"])})
 
     async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
         """Return what is stored, or None if it is not there."""

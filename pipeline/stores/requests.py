@@ -228,6 +228,9 @@ class Flight:
 
     def server(self, name: str) -> Server:
         """Return a server by its name; any thread calls it."""
+        known = self._servers.get(name)
+        if known is not None:
+            return known
         return self._servers.setdefault(name, Server(RequestLimit(self._most), self._loop))
 
     def _count(self) -> None:

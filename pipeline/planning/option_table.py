@@ -188,8 +188,8 @@ class OptionTable:
 
     The same question reads no chunk again, and if an array grew, only new ones (docs/ledger.md)."""
     ledger_verify: Annotated[LedgerVerify, Section.RUNNING] = "listing"
-    """How to find out if a chunk changed since the ledger recorded it: by the store's "listing"
-    (sizes and times), or by its "content", which is read and hashed first."""
+    """Find chunks that changed since the ledger recorded them by the store's "listing" (sizes and
+    times), or by their "content", which is read and hashed first."""
     trust_ledger: Annotated[bool, Section.RUNNING] = False
     """Use a ledger in a folder that others may write to."""
     ledger_statistics: Annotated[bool, Section.RUNNING] = False

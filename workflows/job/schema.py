@@ -147,8 +147,8 @@ class Job(Table):
         own = [isinstance(one, dict) and "statistics" in one for one in several.values()]
         if isinstance(common, dict) and "statistics" in common and all(own):
             message = (
-                "reduce.statistics are never computed, for every question has statistics of its "
-                "own: leave them out, or make them a question"
+                "reduce.statistics are never computed, because every question has its own "
+                "statistics: omit them, or make them a question"
             )
             warnings.warn(message, RemarkWarning, stacklevel=1)
         return {**{key: given[key] for key in given if key != "reduce"}, "questions": each}
